@@ -34,14 +34,13 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    from keras_bert.tokenization.kinds import load_vocabulary
-
-    record_flags.check_record_flags()
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
-    arguments = record_flags.record_arguments(load_vocabulary(FLAGS.vocab_file))
     summary = beam_pretraining_data(
-        **arguments, output_dir=FLAGS.output_dir, num_shards=FLAGS.num_shards, beam_options=beam_options
+        **record_flags.record_arguments(),
+        output_dir=FLAGS.output_dir,
+        num_shards=FLAGS.num_shards,
+        beam_options=beam_options,
     )
     print(summary)
 

@@ -131,6 +131,7 @@ def build_vocabulary(
             output cannot be written.
     """
     from data_prep.text.corpus import list_sources
+    from data_prep.vocabulary.word_counts import count_words_of_files
     from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
     from keras_bert.tokenization.kinds import save_vocabulary
 
@@ -161,7 +162,15 @@ def build_vocabulary(
     # Open the output first: an error should appear before hours of counting.
     with (atomic_file if kind == WORD_PIECE else atomic_folder)(output_file) as output:
         words_of, learn = _learner(kind)
-        counts = _count(input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress)
+        counts = count_words_of_files(
+            input_file,
+            do_lower_case,
+            text_field=text_field,
+            tfds_data_dir=tfds_data_dir,
+            show_progress=show_progress,
+            num_processes=num_processes,
+            words_of=words_of,
+        )
         if not counts:
             raise InputError("The text has no words, only white space and control characters. Give another text.")
         vocabulary = learn(counts, vocab_size=vocab_size, show_progress=show_progress, **of_kind)
@@ -188,23 +197,6 @@ def _learner(kind: str):
     from keras_bert.tokenization.wordpiece import words_of_stretch
 
     return words_of_stretch, learn_wordpiece
-
-
-def _count(
-    input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress
-) -> Counter[str]:
-    from data_prep.text.corpus import input_size, read_documents
-    from data_prep.vocabulary.word_counts import count_words
-    from keras_bert.program.long_work import progress_bar
-
-    size = input_size(input_file, tfds_data_dir=tfds_data_dir)
-    with progress_bar(
-        desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress
-    ) as progress:
-        documents = read_documents(
-            input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
-        )
-        return count_words(documents, do_lower_case, num_processes=num_processes, words_of=words_of)
 
 
 def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> VocabularySummary:

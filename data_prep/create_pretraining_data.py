@@ -17,8 +17,7 @@ stopped, give the same command again.
 from absl import flags
 
 from data_prep.pretraining import record_flags
-from data_prep.pretraining.local_run import create_pretraining_data
-from data_prep.pretraining.verification import verify_pretraining_data
+from data_prep.pretraining.local_run import create_pretraining_data, verify_pretraining_data
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.option_flags import define_flag
 
@@ -61,15 +60,13 @@ def main() -> None:
         )
         print(f"{len(manifest['files'])} files, {manifest['records']['num_records']:,} records: all as written")
         return
-    record_flags.check_record_flags()
     from data_prep.inspection.record_text import show_record
     from data_prep.text.ordered_map import available_cores
     from keras_bert.program.record_files import iterate_records
     from keras_bert.tokenization.kinds import load_vocabulary
 
-    vocabulary = load_vocabulary(FLAGS.vocab_file)
     summary = create_pretraining_data(
-        **record_flags.record_arguments(vocabulary),
+        **record_flags.record_arguments(),
         output_file=FLAGS.output_file,
         output_dir=FLAGS.output_dir,
         num_shards=FLAGS.num_shards,
@@ -79,7 +76,7 @@ def main() -> None:
     )
     print(summary)
     first_record = next(record for path in summary.files for record in iterate_records(path))
-    print(f"\nfirst example\n{show_record(first_record, vocabulary)}")
+    print(f"\nfirst example\n{show_record(first_record, load_vocabulary(FLAGS.vocab_file))}")
 
 
 def _refuse_flags_of_making_beside_verify() -> None:

@@ -94,6 +94,36 @@ def shown_records(
         raise InputError(f"There is no record {first_record:,} in these files. Give a smaller --first_record.")
 
 
+def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> "tuple[TokenTable | None, str]":
+    """Returns the vocabulary of record files, and where it is in words. Without one, ids stand for tokens.
+
+    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside
+    the records have its hash, or have none.
+
+    Raises:
+        InputError: the vocabulary that the user named cannot be read.
+    """
+    from keras_bert.records.manifests import read_manifests, real_path, vocabulary_hashes
+    from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary
+
+    # A file that is a link has its manifest where it leads to.
+    folders = sorted({os.path.dirname(place(path)) for path in paths for place in (os.path.abspath, real_path)})
+    manifests = [manifest for folder in folders for _, manifest in read_manifests(folder)]
+    hashes = {value for manifest in manifests for value in vocabulary_hashes(manifest)}
+    if vocab_file is not None:
+        vocabulary = load_vocabulary(vocab_file)
+        differs = hashes and vocabulary.sha256 not in hashes
+        return vocabulary, f"{vocab_file}{', which is not the one that the manifest has' if differs else ''}"
+    for folder in dict.fromkeys(place for beside in folders for place in (beside, os.path.dirname(beside))):
+        try:
+            vocabulary = find_vocabulary(folder)
+        except InputError:
+            continue
+        if vocabulary is not None and (not hashes or vocabulary.sha256 in hashes):
+            return vocabulary, folder
+    return None, "there is none of these records beside them, so ids are shown (--vocab_file names one)"
+
+
 FLAGS = flags.FLAGS
 
 
@@ -112,7 +142,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.inspection.record_vocabulary import vocabulary_of_records
+    from data_prep.inspect_records import vocabulary_of_records
     from keras_bert.records.files import list_records
 
     refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "sample")

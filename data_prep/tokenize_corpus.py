@@ -10,10 +10,16 @@ Example:
 from absl import flags
 
 from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_flag
-from data_prep.tokenized.document_filters import FILTERS, left_out_lines
+from data_prep.tokenized.document_filters import left_out_lines
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
+from keras_bert.program.option_flags import (
+    define_flag,
+    define_option_flags,
+    flag_names,
+    options_of_flags,
+    refuse_unneeded_flags,
+)
 
 FLAGS = flags.FLAGS
 
@@ -38,10 +44,10 @@ def main() -> None:
     refuse_flags_without_effect(
         FLAGS.input_file,
         "without --input_file",
-        *("vocab_file", "do_lower_case", "split_sentences", "language", "text_field", "append", "num_processes"),
-        *FILTERS,
+        *("vocab_file", "append", "num_processes"),
+        *sorted(flag_names(TextSettings)),
     )
-    refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
+    refuse_unneeded_flags(TextSettings)
     if FLAGS.input_file:
         vocabulary = load_vocabulary(FLAGS.vocab_file or FLAGS.tokenized_corpus)
         check_casing_flag(vocabulary)

@@ -30,13 +30,10 @@ check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
 serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
-run_flags.py              flags for devices and precision, shared by the training commands
-distillation_flags.py     the teacher and the layers to keep, shared by pre-training and run_classifier
-fine_tuning_flags.py      flags that the fine-tuning commands share
+run_flags.py              flags for devices, precision, a teacher and layers, shared by the training commands
+fine_tuning_flags.py      the flags that the fine-tuning commands share, and the work that they ask for
 embedding_data.py         the data sets of run_embeddings, and the loss of each
-data_file_flags.py        flags for data files, shared by the fine-tuning commands
-asked_models.py           opens the model of a command: a checkpoint, or an exported folder
-rerankers.py              the model that ranks again what a search found
+asked_models.py           opens the model of a command: a checkpoint, or an exported folder; and rerankers
 readable_answers.py       outputs of any exported model as text
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages

@@ -65,19 +65,24 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
         InputError: the checkpoint has no masked-LM head or no vocabulary, or new tokens are asked for and its
             vocabulary is not WordPiece; the text cannot be read or has too little; the folder holds another run.
     """
+    from data_prep.create_pretraining_data import create_pretraining_data
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
     from data_prep.text.corpus import as_patterns, input_size
     from data_prep.text.ordered_map import available_cores
+    from data_prep.tokenized.tokenize_text import TextSettings
+    from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.tasks.masked_lm.model import MaskedLM
+    from keras_bert.tokenization.kinds import load_vocabulary, save_vocabulary
     from keras_bert.training.pretraining import train_pretrainer
+    from keras_bert.training.pretraining_options import PretrainingRunOptions
     from keras_bert.training.run_folder import RunFolder
     from keras_bert.training.starting_point import StartingPoint
 
     checkpoint = _checked_checkpoint(options.init_checkpoint, options.num_new_tokens)
-    longest = checkpoint.config.max_sequence_length
     options = dataclasses.replace(
         options,
         text=as_patterns(options.text),
-        max_seq_length=options.max_seq_length or min(128, longest),
+        max_seq_length=options.max_seq_length or min(128, checkpoint.config.max_sequence_length),
         num_processes=options.num_processes or available_cores(),
     )
     checkpoint.config.check_sequence_length(options.max_seq_length)
@@ -87,16 +92,45 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
     folder = RunFolder(
         options.output_dir, {"run": "adapt_to_domain", "text_bytes": input_size(options.text), **settings}
     )
-    vocabulary = _new_vocabulary(folder.file("vocabulary"), checkpoint, options)
-    _write_records(folder.file("records"), folder.file("vocabulary"), checkpoint.config.do_lower_case, options)
-    start = StartingPoint(
-        init_checkpoint=options.init_checkpoint, new_tokens=vocabulary.tokens[len(checkpoint.vocabulary) :]
+    vocabulary, records, run = map(folder.file, ("vocabulary", "records", "pretraining"))
+    if not os.path.isdir(vocabulary):
+        with atomic_folder(vocabulary) as place:
+            save_vocabulary(_with_new_words(checkpoint, options), place)
+    create_pretraining_data(
+        options.text,
+        vocabulary,
+        output_dir=records,
+        options=PretrainingOptions(
+            max_seq_length=options.max_seq_length,
+            random_seed=options.random_seed,
+            dupe_factor=1,
+            sentence_task="none",
+            dynamic_masking=True,
+        ),
+        settings=TextSettings(
+            do_lower_case=checkpoint.config.do_lower_case,
+            split_sentences=True,
+            language=options.language,
+            text_field=options.text_field,
+        ),
+        num_processes=options.num_processes,
+        show_progress=True,
     )
     if not os.path.isdir(folder.model_path):
+        new_tokens = load_vocabulary(vocabulary).tokens[len(checkpoint.vocabulary) :]
+        start = StartingPoint(init_checkpoint=options.init_checkpoint, new_tokens=new_tokens)
         if options.num_train_steps:
-            pretraining = folder.file("pretraining")
-            train_pretrainer(pretraining, folder.file("records"), start, _training_options(options))
-            start = StartingPoint(init_checkpoint=os.path.join(pretraining, "model"))
+            training = PretrainingRunOptions(
+                masking={"do_whole_word_mask": True},
+                train_batch_size=options.train_batch_size,
+                learning_rate=options.learning_rate,
+                num_train_steps=options.num_train_steps,
+                num_warmup_steps=options.num_train_steps // 10,
+                save_checkpoints_steps=options.save_checkpoints_steps,
+                seed=options.random_seed,
+            )
+            train_pretrainer(run, records, start, training)
+            start = StartingPoint(init_checkpoint=os.path.join(run, "model"))
         # Without the next-sentence head: it was not trained.
         folder.save_model(start.make(MaskedLM))
     return folder.model_path
@@ -124,70 +158,20 @@ def _checked_checkpoint(path: str, num_new_tokens: int):
     return checkpoint
 
 
-def _new_vocabulary(path: str, checkpoint, options: AdaptationOptions):
-    """Writes the vocabulary with the new tokens to the folder `path`, unless it is there, and returns it."""
-    from data_prep.text.corpus import input_size, read_documents
+def _with_new_words(checkpoint, options: AdaptationOptions):
+    """Returns the vocabulary of the checkpoint with the new words of the text."""
     from data_prep.vocabulary.new_words import find_new_words
-    from data_prep.vocabulary.word_counts import count_words
-    from keras_bert.program.atomic_output import atomic_folder
-    from keras_bert.program.long_work import progress_bar
-    from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
+    from data_prep.vocabulary.word_counts import count_words_of_files
+    from keras_bert.tokenization.kinds import python_tokenizer
 
-    if not os.path.isdir(path):
-        vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
-        if options.num_new_tokens:
-            size = input_size(options.text)
-            with progress_bar(desc="counting words", total=size, unit="B", unit_scale=True) as bar:
-                documents = read_documents(options.text, text_field=options.text_field, on_progress=bar.update)
-                counts = count_words(documents, do_lower_case, num_processes=options.num_processes)
-            new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), options.num_new_tokens)
-            vocabulary = vocabulary.replace(tokens=(*vocabulary.tokens, *new))
-            print(f"{len(new):,} new tokens: {printable(', '.join(new), LONGEST_LINE)}")
-        with atomic_folder(path) as place:
-            save_vocabulary(vocabulary, place)
-    return load_vocabulary(path)
-
-
-def _write_records(path: str, vocab_file: str, do_lower_case: bool, options: AdaptationOptions) -> None:
-    """Writes records of full sentences without masks, unless they are there."""
-    from data_prep.create_pretraining_data import create_pretraining_data
-    from data_prep.pretraining.pretraining_records import PretrainingOptions
-    from data_prep.tokenized.tokenize_text import TextSettings
-
-    create_pretraining_data(
-        options.text,
-        vocab_file,
-        output_dir=path,
-        options=PretrainingOptions(
-            max_seq_length=options.max_seq_length,
-            random_seed=options.random_seed,
-            dupe_factor=1,
-            sentence_task="none",
-            dynamic_masking=True,
-        ),
-        settings=TextSettings(
-            do_lower_case=do_lower_case,
-            split_sentences=True,
-            language=options.language,
-            text_field=options.text_field,
-        ),
-        num_processes=options.num_processes,
-        show_progress=True,
-    )
-
-
-def _training_options(options: AdaptationOptions):
-    from keras_bert.training.pretraining_options import PretrainingRunOptions
-
-    return PretrainingRunOptions(
-        masking={"do_whole_word_mask": True},
-        train_batch_size=options.train_batch_size,
-        learning_rate=options.learning_rate,
-        num_train_steps=options.num_train_steps,
-        num_warmup_steps=options.num_train_steps // 10,
-        save_checkpoints_steps=options.save_checkpoints_steps,
-        seed=options.random_seed,
-    )
+    vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
+    if not options.num_new_tokens:
+        return vocabulary
+    how = {"text_field": options.text_field, "num_processes": options.num_processes}
+    counts = count_words_of_files(options.text, do_lower_case, **how)
+    new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), options.num_new_tokens)
+    print(f"{len(new):,} new tokens: {printable(', '.join(new), LONGEST_LINE)}")
+    return vocabulary.replace(tokens=(*vocabulary.tokens, *new))
 
 
 def main() -> None:

@@ -58,7 +58,9 @@ class DataSet(Options):
         "The column with the similarity of each pair. For more texts, with a list: a score for each text after the "
         "first, or by how much that of the second exceeds those of the others.",
     )
-    score_scale: float = option(1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.")
+    score_scale: float = option(
+        1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.", needs="score_column"
+    )
     label_column: str | None = option(None, "The column with the label of each text.")
     loss: str | None = option(None, "The loss, see above. Default: chosen by the columns.")
     temperature: float | None = option(None, "Divides cosines or scores, in losses that have a temperature.", above=0)

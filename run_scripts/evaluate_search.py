@@ -24,8 +24,14 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.option_flags import define_flag
-from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
-from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
+from run_scripts.asked_models import (
+    check_reranker_flags,
+    define_reranker_flags,
+    define_runtime_flags,
+    define_vector_flags,
+    load_reranker,
+    open_model,
+)
 
 
 def define_flags() -> None:
@@ -97,8 +103,7 @@ def _is_filled(folder: str) -> bool:
 
 
 def _collection():
-    from data_prep.finetuning.beir_folder import read_beir_folder
-    from data_prep.finetuning.search_pairs import read_search_pairs
+    from data_prep.finetuning.search_collections import read_beir_folder, read_search_pairs
     from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS

@@ -1,18 +1,17 @@
-"""Flags of all fine-tuning commands, with the names and defaults of google-research/bert."""
+"""Flags of all fine-tuning commands, with the names and defaults of google-research/bert, and the work they ask for."""
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
-from keras_bert.training.fine_tuning_options import FineTuningOptions
+from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags, refuse_unneeded_flags
+from keras_bert.training.fine_tuning_options import FineTuningOptions, Grid
 from run_scripts.asked_models import define_runtime_flags, refuse_runtime_flags
-from run_scripts.distillation_flags import define_keep_layers_flag
-from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
+from run_scripts.run_flags import define_device_flags, define_keep_layers_flag, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
 _NOT_OF_EXPORTS = (
@@ -23,10 +22,20 @@ _NOT_OF_EXPORTS = (
     "explain",
     "distribution_strategy",
 )
+# Part of the data, which --do_PART requests -> the flag that names its file, and its purpose in words.
+_PARTS = {
+    "train": ("train_file", "train on"),
+    "eval": ("dev_file", "evaluate on"),
+    "predict": ("test_file", "predict"),
+}
 
 
-def define_fine_tuning_flags() -> None:
-    """Defines the flags of a command that trains, evaluates and predicts."""
+def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
+    """Defines the flags of a command that trains, evaluates and predicts.
+
+    Args:
+        has_probabilities: whether the answers have probabilities, which can be calibrated.
+    """
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string(
         "init_checkpoint",
@@ -47,24 +56,68 @@ def define_fine_tuning_flags() -> None:
     define_device_flags()
     define_runtime_flags(None)
     define_keep_layers_flag()
-    _define_grid_flags()
-    flags.mark_flag_as_required("output_dir")
-
-
-def define_calibration_flag() -> None:
-    flags.DEFINE_boolean(
-        "calibrate", False, "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
-    )
-
-
-def _define_grid_flags() -> None:
     flags.DEFINE_boolean("grid", False, "Train and evaluate with all settings of the grid, each in its own folder.")
-    define_flag("grid_batch_sizes", [16, 32], "The batch sizes of the grid.", is_list=True, at_least=1)
-    define_flag("grid_learning_rates", [5e-5, 3e-5, 2e-5], "The learning rates of the grid.", float, is_list=True)
-    define_flag("grid_epochs", [2.0, 3.0, 4.0], "The numbers of epochs of the grid.", float, is_list=True)
+    define_option_flags(Grid)
     define_flag(
         "seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.", is_list=True
     )
+    if has_probabilities:
+        help = "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
+        flags.DEFINE_boolean("calibrate", False, help)
+    flags.mark_flag_as_required("output_dir")
+
+
+def define_data_file_flags(examples: str, data_dir: str) -> None:
+    """Defines the flags. The arguments describe the content of the files, and the file names in the folder."""
+    flags.DEFINE_string("data_dir", None, f"A folder with train, dev and test files: {data_dir}.")
+    flags.DEFINE_string("train_file", None, f"{examples} to train on: a file, or tfds:NAME@SPLIT.")
+    flags.DEFINE_string("dev_file", None, f"{examples} to evaluate on.")
+    flags.DEFINE_string("test_file", None, f"{examples} to predict; labels are not needed.")
+    define_skip_missing_flag()
+    # The names in create_finetuning_data.
+    flags.DEFINE_alias("eval_file", "dev_file")
+    flags.DEFINE_alias("predict_file", "test_file")
+    flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
+
+
+def define_skip_missing_flag() -> None:
+    flags.DEFINE_boolean("skip_missing", False, "Leave out rows without a text or a label, and say how many.")
+
+
+def requested_parts() -> list[str]:
+    """Returns those of "train", "eval" and "predict" that --do_train, --do_eval and --do_predict request.
+
+    Raises:
+        InputError: there is none.
+    """
+    parts = [part for part in _PARTS if FLAGS[f"do_{part}"].value]
+    if not parts:
+        raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
+    return parts
+
+
+def data_files(endings: Sequence[str] | None = None) -> dict[str, str]:
+    """Returns part -> file for the requested parts of "train", "eval" and "predict": named files, else the folder's.
+
+    Args:
+        endings: the possible endings of files in the folder; by default those of tables.
+
+    Raises:
+        InputError: nothing is requested, or a file does not exist.
+    """
+    from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
+
+    parts = requested_parts()
+    found = {part: FLAGS[_PARTS[part][0]].value for part in parts}
+    missing = [part for part in parts if not found[part]]
+    in_folder = find_parts(FLAGS.data_dir, endings or TABLE_ENDINGS) if missing and FLAGS.data_dir else {}
+    for part in missing:
+        if part not in in_folder:
+            flag, purpose = _PARTS[part]
+            place = f" in {FLAGS.data_dir}" if FLAGS.data_dir else ""
+            raise InputError(f"There is nothing to {purpose}{place}. Give --{flag}{'' if place else ' or --data_dir'}.")
+    return {part: found[part] or in_folder[part] for part in parts}
 
 
 def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
@@ -73,7 +126,7 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
     Args:
         needed: the flags that give evaluation examples to the command, for error messages.
     """
-    if asks_export():
+    if _asks_export():
         given = [name for name in _NOT_OF_EXPORTS if name in FLAGS and FLAGS[name].present]
         if given:
             raise InputError(
@@ -81,16 +134,16 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
             )
     else:
         refuse_runtime_flags(FLAGS.init_checkpoint, "runtime")
-    refuse_flags_without_effect(FLAGS.grid, "without --grid", "grid_batch_sizes", "grid_learning_rates", "grid_epochs")
-    refuse_flags_without_effect(FLAGS.lora_rank, "without --lora_rank", "lora_alpha", "lora_parts")
-    if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
+    refuse_unneeded_flags(Grid, FineTuningOptions)
+    has_several_runs = FLAGS.grid or FLAGS.seeds
+    if has_several_runs and not (has_train and has_dev):
         raise InputError(f"A grid of runs needs training and evaluation. Give --do_train and {needed}.")
     if FLAGS.distribution_strategy == "tpu":
         raise InputError(
             "Fine-tuning batches are as long as their longest text, so a TPU would compile the step anew for each "
             "length. Use --distribution_strategy=mirrored; run_pretraining supports tpu."
         )
-    if (FLAGS.grid or FLAGS.seeds) and FLAGS.distribution_strategy == "multi_worker_mirrored":
+    if has_several_runs and FLAGS.distribution_strategy == "multi_worker_mirrored":
         raise InputError(
             "A grid needs a single process. Give one of its settings, or use --distribution_strategy=mirrored."
         )
@@ -98,19 +151,58 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
         raise InputError(f"--keep_best needs dev examples. Give {needed}.")
 
 
-def asks_export() -> bool:
-    """Returns whether --init_checkpoint is an exported folder, which runs without TensorFlow and Keras."""
-    from keras_bert.serving.portable.loading import is_export
+def run_task(
+    kind: str,
+    parts: Mapping[str, Any],
+    main_score: str,
+    *,
+    model_arguments: Mapping[str, Any] | None = None,
+    new_tokens: Sequence[str] = (),
+    answer_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> None:
+    """Trains, evaluates and predicts with a model of a kind, as the flags say.
 
-    return FLAGS.init_checkpoint is not None and is_export(FLAGS.init_checkpoint)
+    Args:
+        kind: the kind of model, a key of `registry.TASKS`.
+        parts: the examples of "train", "eval" and "predict"; what has none is not done.
+        main_score: the score that selects the best run of a grid, without `eval_`.
+        model_arguments: see `fine_tune`.
+        new_tokens: tokens to add to the vocabulary of the checkpoint.
+        answer_options: see `predict_run`.
+        **settings: further settings of the trained model, see `load_trained_model`.
+    """
+    from keras_bert.training.finished_runs import evaluate_run, predict_run
+
+    train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
+    model = {**trained_model_flags(), **settings}
+
+    def train_in(folder, options):
+        from keras_bert import registry
+        from keras_bert.training.fine_tuning import fine_tune
+
+        model_class = registry.imported(registry.task(kind).model)
+        start = dataclasses.replace(starting_point(), new_tokens=new_tokens)
+        fine_tune(folder, model_class, train, dev, start=start, options=options, model_arguments=model_arguments)
+
+    def evaluate_in(folder):
+        calibrates = "calibrate" in FLAGS and FLAGS.calibrate
+        return evaluate_run(folder, kind, dev, batch_size=FLAGS.eval_batch_size, calibrate=calibrates, **model)
+
+    def predict_in(folder):
+        predict_run(folder, kind, test, batch_size=FLAGS.predict_batch_size, answer_options=answer_options, **model)
+
+    train_evaluate_predict(
+        train_in if train else None, evaluate_in if dev else None, predict_in if test else None, main_score
+    )
 
 
 def train_evaluate_predict(
-    options,
     train_in: Callable | None,
     evaluate_in: Callable | None,
+    predict_in: Callable | None,
     main_score: str,
-    predict_in: Callable | None = None,
+    others: Mapping[str, Any] | None = None,
 ) -> None:
     """Trains and evaluates once, or with all settings of the grid in the flags; then predicts.
 
@@ -118,18 +210,21 @@ def train_evaluate_predict(
     worker.
 
     Args:
-        options: a `FineTuningOptions`.
-        train_in: function of a folder and options that trains; None for no training.
+        train_in: function of a folder and `FineTuningOptions` that trains; None for no training.
         evaluate_in: function of a folder that returns the content of `eval_results.txt`; None for no evaluation.
-        main_score: the score that selects the best run of a grid, without `eval_`.
         predict_in: function of a folder, of the run or of the best run of the grid; None for no prediction.
+        main_score: the score that selects the best run of a grid, without `eval_`.
+        others: options that the command determines.
     """
-    if asks_export():
+    keep_best = FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps)
+    options = options_of_flags(FineTuningOptions, **{"keep_best": keep_best, **(others or {})})
+    if _asks_export():
         for work in filter(None, (evaluate_in, predict_in)):
             work(FLAGS.output_dir)
         return
     from keras_bert.training.strategies import run_in_chief
 
+    set_precision()
     strategy = strategy_of_flags()
 
     def train_with(folder, options):
@@ -148,22 +243,17 @@ def train_evaluate_predict(
         run_in_chief(strategy, lambda: predict_in(output_dir))
 
 
-def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: str) -> str:
+def _run_grid(options: FineTuningOptions, train_in: Callable, evaluate_in: Callable, main_score: str) -> str:
     """Trains and evaluates with all settings of the grid, prints the table, and returns the folder of the best run."""
     import keras
 
-    from keras_bert.training import grid
+    from keras_bert.training.grid import cells, run_grid
 
     seeds = FLAGS.seeds or [options.seed]
     if FLAGS.grid:
-        combined = grid.cells(
-            FLAGS.grid_batch_sizes,
-            FLAGS.grid_learning_rates,
-            FLAGS.grid_epochs,
-            seeds,
-        )
+        grid = options_of_flags(Grid, seeds=seeds)
     else:
-        combined = grid.cells([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
+        grid = Grid([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
 
     def run_cell(folder, cell):
         keras.backend.clear_session()  # also resets the precision
@@ -172,48 +262,36 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
         results = evaluate_in(folder)
         return {name.removeprefix("eval_"): value for name, value in results.items() if name.startswith("eval_")}
 
-    best = grid.run_grid(FLAGS.output_dir, combined, run_cell, main_score)
+    best = run_grid(FLAGS.output_dir, cells(grid), run_cell, main_score)
     with open(os.path.join(FLAGS.output_dir, "grid.txt"), encoding="utf-8") as file:
         print(file.read(), end="")
     return os.path.join(FLAGS.output_dir, best.name)
 
 
-def fine_tuning_options(**others):
-    """Returns the `FineTuningOptions` of the flags, and makes Keras compute in `--precision`.
-
-    Args:
-        **others: options for which the command has its own flags.
-    """
-    if not asks_export():
-        set_precision()
-    keep_best = FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps)
-    return options_of_flags(FineTuningOptions, keep_best=keep_best, **others)
-
-
-def trained_model_flags() -> dict:
-    """Returns the flags of the model for evaluation or prediction, if the run does not train."""
-    from keras_bert.tokenization.kinds import load_vocabulary
-
-    runtime = {"runtime": FLAGS.runtime, "precision": FLAGS.precision} if asks_export() else {}
-    return {
-        **runtime,
-        "init_checkpoint": FLAGS.init_checkpoint,
-        "vocabulary": load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
-        "do_lower_case": FLAGS.do_lower_case,
-        "max_seq_length": FLAGS.max_seq_length,
-    }
-
-
 def starting_point():
     """Returns the `StartingPoint` of the flags: a checkpoint, or config and vocabulary of a new model."""
     from keras_bert.config import BertConfig
-    from keras_bert.tokenization.kinds import load_vocabulary
     from keras_bert.training.starting_point import StartingPoint
 
-    return StartingPoint(
-        config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
-        vocabulary=load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
-        init_checkpoint=FLAGS.init_checkpoint,
-        do_lower_case=FLAGS.do_lower_case,
-        keep_layers=FLAGS.keep_layers,
-    )
+    config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
+    return StartingPoint(config, _vocabulary(), FLAGS.init_checkpoint, FLAGS.do_lower_case, FLAGS.keep_layers)
+
+
+def trained_model_flags() -> dict[str, Any]:
+    """Returns the flags of the model for evaluation or prediction, if the run does not train."""
+    model = {"init_checkpoint": FLAGS.init_checkpoint, "vocabulary": _vocabulary()}
+    model |= {"do_lower_case": FLAGS.do_lower_case, "max_seq_length": FLAGS.max_seq_length}
+    return model | ({"runtime": FLAGS.runtime, "precision": FLAGS.precision} if _asks_export() else {})
+
+
+def _vocabulary():
+    from keras_bert.tokenization.kinds import load_vocabulary
+
+    return load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
+
+
+def _asks_export() -> bool:
+    """Returns whether --init_checkpoint is an exported folder, which runs without TensorFlow and Keras."""
+    from keras_bert.serving.portable.loading import is_export
+
+    return FLAGS.init_checkpoint is not None and is_export(FLAGS.init_checkpoint)

@@ -28,23 +28,22 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
-from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.distillation_flags import check_distillation_flags, distillation_of_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
-    fine_tuning_options,
+    requested_parts,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
 )
+from run_scripts.run_flags import check_distillation_flags, distillation_of_flags
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
 _OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_2_with_negative")
-_FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
 def define_flags() -> None:
@@ -95,7 +94,6 @@ def define_flags() -> None:
     )
     define_fine_tuning_flags()
     define_option_flags(Distillation)
-    define_calibration_flag()
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")
 
 
@@ -119,20 +117,20 @@ def main() -> None:
 
         require_tensorflow("--explain")
 
-    options = fine_tuning_options(distillation=distillation_of_flags())
+    options = {"distillation": distillation_of_flags()}
     if FLAGS.few_shot:
         defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
-        options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})
-    if options.main_score is None and task_name:
+        options |= {name: value for name, value in defaults.items() if not FLAGS[name].present}
+    if FLAGS.main_score is None and task_name:
         from keras_bert.tasks.classification.scores import GLUE_MAIN_SCORES
 
-        options = dataclasses.replace(options, main_score=GLUE_MAIN_SCORES[task_name])
+        options["main_score"] = GLUE_MAIN_SCORES[task_name]
     train_evaluate_predict(
-        options,
         data.train_in if data.train else None,
         data.evaluate_in if data.dev else None,
-        _MAIN_SCORES[problem_type],
         data.predict_in if data.test else None,
+        _MAIN_SCORES[problem_type],
+        options,
     )
 
 
@@ -172,8 +170,7 @@ class _Data:
 
     def train_in(self, output_dir: str, options) -> None:
         from keras_bert import registry
-        from keras_bert.training.few_shot import train_few_shot
-        from keras_bert.training.fine_tuning import fine_tune
+        from keras_bert.training.fine_tuning import fine_tune, train_few_shot
 
         arguments = {"labels": self.labels or ["score"], "problem_type": self.problem_type}
         if FLAGS.threshold is not None:
@@ -326,17 +323,13 @@ def _files(task_name: str | None) -> dict[str, str]:
         in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
     if not in_folder:
         return data_files()
-    parts = [part for part, flag in _FLAGS_OF_PARTS.items() if FLAGS[flag].value]
-    if not parts:
-        raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
+    parts = requested_parts()
     found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in parts}
     found |= {part: named[part] for part in parts if named[part]}
     for part in parts:
         if part not in found:
             names = " or ".join(find_task(task_name)[1].files.get(part, ()))
-            raise InputError(
-                f"--{_FLAGS_OF_PARTS[part]}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}."
-            )
+            raise InputError(f"--do_{part}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}.")
     return found
 
 

@@ -39,17 +39,15 @@ from absl import flags
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.embedding_data import KINDS, DataSet, data_sets_of_file, loss_lines
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
-    fine_tuning_options,
-    starting_point,
-    train_evaluate_predict,
-    trained_model_flags,
+    run_task,
 )
 
 FLAGS = flags.FLAGS
@@ -74,13 +72,13 @@ def define_flags() -> None:
     flags.DEFINE_boolean("multi_vector_encoder", False, "Train a MultiVectorEncoder (ColBERT).")
     flags.DEFINE_string("model_settings", None, "A JSON file with arguments of the model, see above.")
     flags.DEFINE_list("pooling", None, "How token vectors are pooled. Default: as the checkpoint says, or mean.")
-    define_fine_tuning_flags()
+    define_fine_tuning_flags(has_probabilities=False)
 
 
 def main() -> None:
     # All files are read before TensorFlow is loaded.
     files = data_files()
-    refuse_flags_without_effect(FLAGS.score_column, "without --score_column", "score_scale")
+    refuse_unneeded_flags(DataSet)
     refuse_flags_without_effect(FLAGS.more_data, "without --more_data", "sampler")
     refuse_flags_without_effect(FLAGS.do_train, "without --do_train", "more_data", "model_settings")
     refuse_flags_without_effect(FLAGS.init_checkpoint, "without --init_checkpoint", "model_settings")
@@ -88,40 +86,20 @@ def main() -> None:
     settings = read_json_object(FLAGS.model_settings) if FLAGS.model_settings else {}
     own = options_of_flags(DataSet)
     parts = {part: _read(own, path, part != "predict") for part, path in files.items()}
-    train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
-    check_training_flags(has_train=bool(train), has_dev=bool(dev))
+    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     further = data_sets_of_file(FLAGS.more_data) if FLAGS.more_data else []
-    sets = [(own, train), *((data_set, _read(data_set, path)) for path, data_set in further)]
-    train = _with_losses(sets, kind) if train else None
+    arguments: dict[str, Any] = {}
+    new_tokens: list[str] = []
 
     from keras_bert import registry
-    from keras_bert.training.finished_runs import evaluate_run, predict_run
 
-    model = trained_model_flags()
     task = registry.task(kind)
-    main_score = registry.imported(task.text_task).main_scores.get((train or dev or test).kind, "spearman")
-
-    def train_in(folder, options):
-        from keras_bert.training.fine_tuning import fine_tune
-
-        model_class = registry.imported(task.model)
-        arguments, new_tokens = _model_arguments(model_class, settings)
-        start = dataclasses.replace(starting_point(), new_tokens=new_tokens)
-        fine_tune(folder, model_class, train, dev, start=start, options=options, model_arguments=arguments)
-
-    def evaluate_in(folder):
-        return evaluate_run(folder, kind, dev, batch_size=FLAGS.eval_batch_size, **model)
-
-    def predict_in(folder):
-        predict_run(folder, kind, test, batch_size=FLAGS.predict_batch_size, **model)
-
-    train_evaluate_predict(
-        fine_tuning_options(),
-        train_in if train else None,
-        evaluate_in if dev else None,
-        main_score,
-        predict_in if test else None,
-    )
+    if "train" in parts:
+        sets = [(own, parts["train"]), *((data_set, _read(data_set, path)) for path, data_set in further)]
+        parts["train"] = _with_losses(sets, kind)
+        arguments, new_tokens = _model_arguments(registry.imported(task.model), settings)
+    main_score = registry.imported(task.text_task).main_scores.get(next(iter(parts.values())).kind, "spearman")
+    run_task(kind, parts, main_score, model_arguments=arguments, new_tokens=new_tokens)
 
 
 def _kind() -> str:

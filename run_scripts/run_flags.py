@@ -1,8 +1,11 @@
-"""Flags of all training commands that are not options of the run: the devices, and the precision."""
+"""Flags of several training commands: the devices, the precision, a teacher, and the layers to keep."""
 
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect
+from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag, options_of_flags, refuse_unneeded_flags
+from keras_bert.training.distillation import Distillation
 
 FLAGS = flags.FLAGS
 
@@ -32,6 +35,23 @@ def define_use_tpu(advice: str) -> None:
     """Defines Google's --use_tpu, which may be False, so that command lines for google-research/bert need no change."""
     flags.DEFINE_boolean("use_tpu", False, f"Google's flag; it may be False. {advice}")
     flags.register_validator("use_tpu", lambda value: not value, f"only False is possible. {advice}")
+
+
+def define_keep_layers_flag() -> None:
+    help = "Keep only these layers of init_checkpoint, numbered from 0."
+    define_flag("keep_layers", None, help, is_list=True, at_least=0)
+
+
+def check_distillation_flags() -> None:
+    """Raises `InputError` if a flag has no effect."""
+    refuse_unneeded_flags(Distillation)
+    if FLAGS.teacher and not FLAGS.do_train:
+        raise InputError("--teacher is for training. Add --do_train.")
+
+
+def distillation_of_flags() -> Distillation | None:
+    """Returns the `Distillation` of the flags, or None without a teacher."""
+    return options_of_flags(Distillation) if FLAGS.teacher else None
 
 
 def set_precision() -> None:

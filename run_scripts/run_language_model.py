@@ -13,7 +13,7 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
-from keras_bert.training.language_model_options import LanguageModelOptions
+from keras_bert.training.run_options import LanguageModelOptions
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS

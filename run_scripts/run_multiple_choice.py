@@ -18,15 +18,12 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
-    fine_tuning_options,
-    starting_point,
-    train_evaluate_predict,
-    trained_model_flags,
+    run_task,
 )
 
 FLAGS = flags.FLAGS
@@ -63,45 +60,20 @@ def define_flags() -> None:
         "labels", None, "The names of the choices in that column, in order (default: 0,1,2,... or A,B,C,...)."
     )
     define_fine_tuning_flags()
-    define_calibration_flag()
 
 
 def main() -> None:
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
     columns, files = _columns(), data_files()
-    train, dev = (_read(files[part], columns) if part in files else None for part in ("train", "eval"))
-    test = _read(files["predict"], columns, with_labels=False) if "predict" in files else None
+    parts = {part: _read(path, columns, with_labels=part != "predict") for part, path in files.items()}
+    train, dev = parts.get("train"), parts.get("eval")
     if train and dev and train.num_choices != dev.num_choices:
         raise InputError(
             f"{dev.source} has {dev.num_choices} choices in each row, but {train.source} has {train.num_choices}."
         )
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
-
-    from keras_bert.training.finished_runs import evaluate_run, predict_run
-
-    model = trained_model_flags()
-
-    def train_in(folder, options):
-        from keras_bert.tasks.multiple_choice.model import MultipleChoice
-        from keras_bert.training.fine_tuning import fine_tune
-
-        fine_tune(folder, MultipleChoice, train, dev, start=starting_point(), options=options)
-
-    def evaluate_in(folder):
-        settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
-        return evaluate_run(folder, "MultipleChoice", dev, **settings, **model)
-
-    def predict_in(folder):
-        predict_run(folder, "MultipleChoice", test, batch_size=FLAGS.predict_batch_size, **model)
-
-    train_evaluate_predict(
-        fine_tuning_options(),
-        train_in if train else None,
-        evaluate_in if dev else None,
-        "accuracy",
-        predict_in if test else None,
-    )
+    run_task("MultipleChoice", parts, "accuracy")
 
 
 def _columns() -> _Columns:

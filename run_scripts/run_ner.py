@@ -20,15 +20,12 @@ import logging
 from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
-    fine_tuning_options,
-    starting_point,
-    train_evaluate_predict,
-    trained_model_flags,
+    run_task,
 )
 
 FLAGS = flags.FLAGS
@@ -51,7 +48,6 @@ def define_flags() -> None:
         "model, at first none: the rows do not overlap.",
     )
     define_fine_tuning_flags()
-    define_calibration_flag()
 
 
 def main() -> None:
@@ -60,49 +56,24 @@ def main() -> None:
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
     files = data_files(Tagging.endings)
-    train, dev = (_read(files[part], has_tags=True) if part in files else None for part in ("train", "eval"))
-    test = _read(files["predict"], has_tags=None) if "predict" in files else None
-    check_training_flags(has_train=bool(train), has_dev=bool(dev))
+    parts = {part: _read(path, has_tags=None if part == "predict" else True) for part, path in files.items()}
+    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     labels = FLAGS.labels
-    if train:
+    arguments = {} if FLAGS.doc_stride is None else {"doc_stride": FLAGS.doc_stride}
+    if "train" in parts:
         from keras_bert.tasks.tagging.examples import labels_of
 
-        labels = labels or labels_of(train)
-        for examples in (train, dev):
-            if examples:
-                _check_tags(examples, labels)
+        labels = labels or labels_of(parts["train"])
+        arguments["labels"] = list(labels)
+        for part in ("train", "eval"):
+            if part in parts:
+                _check_tags(parts[part], labels)
 
     from keras_bert.tasks.tagging.tag_schemes import TagLabels
-    from keras_bert.training.finished_runs import evaluate_run, predict_run
-
-    model = {**trained_model_flags(), "doc_stride": FLAGS.doc_stride}
-
-    def train_in(folder, options):
-        from keras_bert.tasks.tagging.model import TokenClassifier
-        from keras_bert.training.fine_tuning import fine_tune
-
-        arguments = {"labels": list(labels)}
-        if FLAGS.doc_stride is not None:
-            arguments["doc_stride"] = FLAGS.doc_stride
-        start = starting_point()
-        fine_tune(folder, TokenClassifier, train, dev, start=start, options=options, model_arguments=arguments)
-
-    def evaluate_in(folder):
-        settings = {"batch_size": FLAGS.eval_batch_size, "calibrate": FLAGS.calibrate}
-        return evaluate_run(folder, "TokenClassifier", dev, **settings, **model)
-
-    def predict_in(folder):
-        predict_run(folder, "TokenClassifier", test, batch_size=FLAGS.predict_batch_size, **model)
 
     # Tags that are not of entities have no entity F1.
     main_score = "f1" if labels is None or TagLabels.of(labels, "labels").scheme else "accuracy"
-    train_evaluate_predict(
-        fine_tuning_options(),
-        train_in if train else None,
-        evaluate_in if dev else None,
-        main_score,
-        predict_in if test else None,
-    )
+    run_task("TokenClassifier", parts, main_score, model_arguments=arguments, doc_stride=FLAGS.doc_stride)
 
 
 def _read(path: str, has_tags: bool | None):

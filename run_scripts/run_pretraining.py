@@ -28,17 +28,25 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
-from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.program.option_flags import (
+    define_option_flags,
+    flag_values,
+    given_values,
+    options_of_flags,
+    refuse_unneeded_flags,
+)
+from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
-from run_scripts.distillation_flags import (
+from run_scripts.run_flags import (
     check_distillation_flags,
+    define_device_flags,
     define_keep_layers_flag,
     distillation_of_flags,
+    set_precision,
+    strategy_of_flags,
 )
-from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -93,7 +101,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "replacement_tokens",
         None,
-        ["text", "vocabulary"],
+        list(REPLACEMENT_TOKENS),
         "Records without masks: draw random tokens from those that text can contain, or from the whole vocabulary "
         "(default: text).",
     )
@@ -116,9 +124,7 @@ def _second_phase() -> PretrainingPhase | None:
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do. Give --do_train, --do_eval or both.")
-    refuse_flags_without_effect(
-        FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
-    )
+    refuse_unneeded_flags(MaskingOptions)
     refuse_flags_without_effect(
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )

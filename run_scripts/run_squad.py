@@ -17,12 +17,10 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
-from run_scripts.data_file_flags import define_skip_missing_flag
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
-    define_calibration_flag,
     define_fine_tuning_flags,
-    fine_tuning_options,
+    define_skip_missing_flag,
     starting_point,
     train_evaluate_predict,
     trained_model_flags,
@@ -44,10 +42,11 @@ def define_flags() -> None:
     )
     define_skip_missing_flag()
     define_fine_tuning_flags()
-    define_calibration_flag()
 
 
 def main() -> None:
+    from keras_bert.tasks.question_answering.answer_locations import check_training_questions
+
     if not (FLAGS.do_train or FLAGS.do_predict):
         raise InputError("Nothing to do. Give --do_train, --do_predict or both.")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "calibrate")
@@ -59,7 +58,8 @@ def main() -> None:
             if FLAGS[name].value:
                 raise InputError(f"--{name} needs answers, but {FLAGS.predict_file} has none.")
         asked = dataclasses.replace(asked, answers=None)
-    _check(train)
+    if train:
+        check_training_questions(train, FLAGS.version_2_with_negative)
     check_training_flags(
         has_train=bool(train),
         has_dev=bool(asked and asked.answers),
@@ -72,8 +72,13 @@ def main() -> None:
     questions = options_of_flags(QuestionAnsweringOptions)
 
     def train_in(folder, options):
-        dev = asked if asked and asked.answers else None
-        question_answering.train_question_answering(folder, train, starting_point(), options, questions, dev=dev)
+        from keras_bert.tasks.question_answering.model import SpanClassifier
+        from keras_bert.training.fine_tuning import fine_tune
+
+        # As Google's script, except that an epoch is a pass over all windows: that one leaves out some.
+        dev, arguments = asked if asked and asked.answers else None, questions.model_arguments()
+        start = starting_point()
+        fine_tune(folder, SpanClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 
     def answer_in(folder):
         question_answering.predict_answers(
@@ -87,7 +92,7 @@ def main() -> None:
         )
         return RunFolder(folder).read_results()
 
-    train_evaluate_predict(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
+    train_evaluate_predict(train_in if train else None, answer_in if asked else None, None, "f1")
 
 
 def _read(flag: str, purpose: str, has_answers: bool | None):
@@ -96,16 +101,6 @@ def _read(flag: str, purpose: str, has_answers: bool | None):
     if not FLAGS[flag].value:
         raise InputError(f"--{purpose} needs --{flag}.")
     return read_squad(FLAGS[flag].value, has_answers=has_answers, skip_missing=FLAGS.skip_missing)
-
-
-def _check(train) -> None:
-    """Checks flags that would otherwise raise errors only after the training."""
-    from keras_bert.tasks.question_answering.answer_locations import check_training_questions
-    from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-
-    AnswerOptions(FLAGS.n_best_size, FLAGS.max_answer_length, FLAGS.null_score_diff_threshold)
-    if train:
-        check_training_questions(train, FLAGS.version_2_with_negative)
 
 
 def command() -> None:

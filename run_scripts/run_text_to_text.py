@@ -16,14 +16,12 @@ from absl import flags
 from keras_bert.program.command_line import run_command
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
-from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
+    data_files,
+    define_data_file_flags,
     define_fine_tuning_flags,
-    fine_tuning_options,
-    starting_point,
-    train_evaluate_predict,
-    trained_model_flags,
+    run_task,
 )
 
 FLAGS = flags.FLAGS
@@ -37,41 +35,17 @@ def define_flags() -> None:
     flags.DEFINE_boolean("shared", False, "Whether the decoder shares the weights of the encoder.")
     flags.DEFINE_float("label_smoothing", 0.1, "The share of the loss that is spread over the whole vocabulary.")
     define_option_flags(SearchOptions)
-    define_fine_tuning_flags()
+    define_fine_tuning_flags(has_probabilities=False)
 
 
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
-    files = data_files()
-    train, dev = (_read(files[part]) if part in files else None for part in ("train", "eval"))
-    test = _read(files["predict"], needs_targets=False) if "predict" in files else None
-    check_training_flags(has_train=bool(train), has_dev=bool(dev))
-
-    from keras_bert.tasks.text_to_text.model import TextToText
-    from keras_bert.training.fine_tuning import fine_tune
-    from keras_bert.training.finished_runs import evaluate_run, predict_run
-
+    parts = {part: _read(path, needs_targets=part != "predict") for part, path in data_files().items()}
+    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     search = flag_values(SearchOptions)
     SearchOptions(**search)  # reports bad values before the training
-    model = trained_model_flags()
     arguments = {"shared": FLAGS.shared, "label_smoothing": FLAGS.label_smoothing}
-
-    def train_in(folder, options):
-        fine_tune(folder, TextToText, train, dev, start=starting_point(), options=options, model_arguments=arguments)
-
-    def evaluate_in(folder):
-        return evaluate_run(folder, "TextToText", dev, batch_size=FLAGS.eval_batch_size, **model)
-
-    def predict_in(folder):
-        predict_run(folder, "TextToText", test, batch_size=FLAGS.predict_batch_size, answer_options=search, **model)
-
-    train_evaluate_predict(
-        fine_tuning_options(),
-        train_in if train else None,
-        evaluate_in if dev else None,
-        "token_accuracy",
-        predict_in if test else None,
-    )
+    run_task("TextToText", parts, "token_accuracy", model_arguments=arguments, answer_options=search)
 
 
 def _read(path: str, needs_targets: bool = True):

@@ -20,8 +20,14 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.option_flags import define_flag
-from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
-from run_scripts.rerankers import check_reranker_flags, define_reranker_flags, load_reranker
+from run_scripts.asked_models import (
+    check_reranker_flags,
+    define_reranker_flags,
+    define_runtime_flags,
+    define_vector_flags,
+    load_reranker,
+    open_model,
+)
 
 
 def define_flags() -> None:

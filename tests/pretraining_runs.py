@@ -1,6 +1,7 @@
 """Starts pre-training runs in tests, with the starting point and all options as keywords; kills and compares them."""
 
 import contextlib
+import dataclasses
 import pathlib
 
 import keras
@@ -78,8 +79,12 @@ def kill():
 def callbacks_in_runs(monkeypatch, *added, module="pretraining", when="callbacks"):
     """Adds callbacks to the runs of a module; as "first_callbacks", they are called before a checkpoint is saved."""
 
-    def fit(*arguments, **named):
-        resumable_fit(*arguments, **named | {when: [*named.get(when, ()), *added]})
+    def fit(model, make_dataset, folder, options, **named):
+        if when == "callbacks":
+            options = dataclasses.replace(options, callbacks=(*options.callbacks, *added))
+        else:
+            named |= {when: [*named.get(when, ()), *added]}
+        resumable_fit(model, make_dataset, folder, options, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(f"keras_bert.training.{module}.resumable_fit", fit)

@@ -26,7 +26,7 @@ from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.sparse.model import SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.training.few_shot import train_few_shot
+from keras_bert.training.fine_tuning import train_few_shot
 from keras_bert.training.language_modeling import evaluate_language_model, train_language_model
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.pretraining_options import PretrainingRunOptions

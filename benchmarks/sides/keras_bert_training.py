@@ -13,6 +13,7 @@ from keras_bert.config import BertConfig
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.resumable_fit import compile_for_training
+from keras_bert.training.run_options import RunOptions
 
 
 def main():
@@ -25,9 +26,8 @@ def main():
     if config.type_vocab_size < 2:
         del batch["segment_ids"]
     model = BertPretrainer(config)
-    compile_for_training(
-        model, AdamW(1e-4), with_xla=bool(arguments.xla), gradient_checkpointing=bool(arguments.gradient_checkpointing)
-    )
+    options = RunOptions(gradient_checkpointing=bool(arguments.gradient_checkpointing))
+    compile_for_training(model, AdamW(1e-4), options, with_xla=bool(arguments.xla))
     model.optimizer.build(model.trainable_variables)
     model.make_train_function()
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())

@@ -4,15 +4,13 @@ data_folder.py                  finds the train, dev and test files of a folder
 tables.py                       reads the rows of TSV, CSV, JSON Lines, Parquet and tensorflow_datasets
 annotation_tools.py             tasks of Label Studio and answers of Prodigy -> plain rows
 complete_rows.py                reports rows that miss a value, or leaves them out
-usual_columns.py                finds text and label columns by their usual names
 labelled_text.py                reads texts with labels, sets of labels, scores or choices
 glue.py                         the GLUE tasks by name: files, columns and labels
 conll.py                        reads words with tags from CoNLL columns, JSON and Parquet
 conllu.py                       the columns of CoNLL-U
 span_rows.py                    reads texts with spans of Doccano, spaCy, Prodigy and Label Studio
 squad.py                        reads questions about contexts from SQuAD files
-beir_folder.py                  reads documents, queries and what is relevant from BEIR folders
-search_pairs.py                 reads the same from tables of queries and documents
+search_collections.py           reads documents, queries and what is relevant from BEIR folders and tables
 finetuning_options.py           the options of all tasks
 finetuning_task.py              the base class of the four tasks below
 classification_records.py       texts or pairs with labels or scores -> records

@@ -2,18 +2,31 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from data_prep.finetuning import labelled_text, tables
 from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
-from data_prep.finetuning.usual_columns import usual_label_column, usual_text_columns
+from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.text_rows import text_rows
+
+# Pairs come first: a table with `sentence1` and `sentence2` may use `text` for something else.
+_PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+)
+_TEXTS = ("text", "sentence", "review", "content", "data")
+_LABELS = ("label", "labels", "score")
 
 
 class Classification(FinetuningTask):
@@ -171,3 +184,24 @@ class MultiLabel(Classification):
 
     def _checked_label_column(self, column):
         return column
+
+
+def usual_text_columns(names: Iterable[Column]) -> tuple[Column, Column | None]:
+    """Returns the columns of the text and of the second text.
+
+    >>> usual_text_columns(["idx", "premise", "hypothesis", "label"]), usual_text_columns(["label", "sentence"])
+    (('premise', 'hypothesis'), ('sentence', None))
+
+    Without any of the usual names it returns `text`, which an error message then reports as missing.
+    """
+    names = set(names)
+    for pair in _PAIRS:
+        if names.issuperset(pair):
+            return pair
+    return next((name for name in _TEXTS if name in names), "text"), None
+
+
+def usual_label_column(names: Iterable[Column]) -> Column:
+    """Returns the column of the label, found in the same way."""
+    names = set(names)
+    return next((name for name in _LABELS if name in names), "label")

@@ -7,8 +7,8 @@ from typing import Any
 
 from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row, read_rows
+from keras_bert.program.columns import is_missing
 from keras_bert.program.errors import InputError
-from keras_bert.program.missing_values import is_missing
 
 # Values that say whether a text has a label.
 _MARKS = {"0", "1", "0.0", "1.0", "false", "true"}
@@ -63,35 +63,20 @@ def read_labelled_text(
         # ['1', '1', '1']
     """
     read_label = None if label_column is None else lambda row: row.label(label_column)
-    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out, skip_missing)
+    return _read(path, read_label, text_column, second_text_column, has_header, may_be_empty, left_out, skip_missing)
 
 
-def read_scored_text(
-    path: str | os.PathLike,
-    *,
-    text_column: Column = "text",
-    second_text_column: Column | None = None,
-    label_column: Column | None = "label",
-    has_header: bool = True,
-    may_be_empty: bool = False,
-    left_out: list[str] | None = None,
-    skip_missing: bool = False,
-) -> LabelledText:
+def read_scored_text(path: str | os.PathLike, *, label_column: Column | None = "label", **reading: Any) -> LabelledText:
     """As `read_labelled_text`, with numbers as labels."""
-    read_label = None if label_column is None else lambda row: row.number(label_column)
-    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out, skip_missing)
+    return _read(path, None if label_column is None else lambda row: row.number(label_column), **reading)
 
 
 def read_multi_label_text(
     path: str | os.PathLike,
     *,
-    text_column: Column = "text",
-    second_text_column: Column | None = None,
     label_column: Column | Sequence[Column] | None = "label",
     label_separator: str = ",",
-    has_header: bool = True,
-    left_out: list[str] | None = None,
-    skip_missing: bool = False,
+    **reading: Any,
 ) -> LabelledText:
     """As `read_labelled_text`, with any number of labels per text.
 
@@ -107,9 +92,7 @@ def read_multi_label_text(
         read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
     elif label_column is not None:
         read_label = lambda row: row.marked(label_column)  # noqa: E731
-    found = _read(
-        path, text_column, second_text_column, read_label, has_header, left_out=left_out, skip_missing=skip_missing
-    )
+    found = _read(path, read_label, **reading)
     if isinstance(label_column, str | int):
         _refuse_marks(found.labels or (), os.fspath(path), label_column)
     return found
@@ -207,10 +190,10 @@ def read_sources_and_targets(
 
 def _read(
     path: str | os.PathLike,
-    text_column: Column,
-    second_text_column: Column | None,
     read_label: Callable[[Row], Any] | None,
-    has_header: bool,
+    text_column: Column = "text",
+    second_text_column: Column | None = None,
+    has_header: bool = True,
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
     skip_missing: bool = False,

@@ -3,5 +3,4 @@
 bert_rows.py           brings BERT's features into matching shapes
 record_text.py         prints one record as readable text
 record_counts.py       counts what all records hold, in one pass and bounded memory
-record_vocabulary.py   finds the vocabulary beside the records
 """

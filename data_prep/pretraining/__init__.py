@@ -11,11 +11,9 @@ permutation_rows.py      documents -> rows for XLNet
 pretraining_records.py   one block of documents -> finished records; a pure function
 record_writer.py         writes TFRecord files: plain, gzip or zstd
 shard_pool.py            distributes shards over processes
-local_run.py             the run on one machine: tokenises, plans, and writes the missing shards
+local_run.py             the run on one machine: tokenises, plans, and writes the missing shards; --verify
 record_flags.py          the flags of the commands that make records
-record_folder.py         the manifest of a record folder and its progress file
-verification.py          --verify: compares files with their manifest
-disk_files.py            file operations on the local disk
+record_folder.py         the manifest of a record folder, its progress file, and files on the local disk
 beam_run.py              the run on many machines: starts the Apache Beam pipeline and explains its errors
 beam_job.py              what its workers know of the run
 beam_pipeline.py         its steps, from text to record files

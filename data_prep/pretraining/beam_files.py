@@ -9,7 +9,7 @@ from typing import IO, BinaryIO
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from data_prep.pretraining.disk_files import DiskFiles
+from data_prep.pretraining.record_folder import DiskFiles
 from data_prep.text.corpus import list_sources, source_size, split_patterns
 from keras_bert.program.atomic_output import PARTIAL, atomic_file
 from keras_bert.program.errors import InputError

@@ -23,7 +23,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records import features
-from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
@@ -70,7 +70,7 @@ class PretrainingOptions(Options):
     replacement_tokens: str = option(
         "text",
         "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
-        choices=("text", "vocabulary"),
+        choices=REPLACEMENT_TOKENS,
     )
     dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
     reuse_len: int = option(
@@ -79,13 +79,20 @@ class PretrainingOptions(Options):
         "in a random order.",
         at_least=0,
     )
-    perm_size: int = option(0, "XLNet: the tokens that are permuted together (default: reuse_len).", at_least=0)
-    mask_alpha: int = option(6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", at_least=1)
-    mask_beta: int = option(1, "XLNet: the number of tokens to predict of every mask_alpha.", at_least=1)
+    perm_size: int = option(
+        0, "XLNet: the tokens that are permuted together (default: reuse_len).", needs="reuse_len", at_least=0
+    )
+    mask_alpha: int = option(
+        6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", needs="reuse_len", at_least=1
+    )
+    mask_beta: int = option(
+        1, "XLNet: the number of tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1
+    )
     num_streams: int = option(
         0,
         "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
         "the number of rows in a batch.",
+        needs="reuse_len",
         at_least=0,
     )
 

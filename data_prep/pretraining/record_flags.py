@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.record_writer import COMPRESSIONS
 from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 
 if TYPE_CHECKING:
     from keras_bert.tokenization.tokenizer import TokenTable
@@ -26,7 +27,7 @@ def define_record_flags() -> None:
     flags.DEFINE_string("vocab_file", None, VOCAB_FILE_HELP)
     define_option_flags(PretrainingOptions)
     define_option_flags(TextSettings)
-    flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "The compression of the files.")
+    flags.DEFINE_enum("compression", "none", list(COMPRESSIONS), "The compression of the files.")
     flags.DEFINE_bool("use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, ...")
 
 
@@ -38,35 +39,23 @@ def check_casing_flag(vocabulary: "TokenTable") -> None:
     refuse_flags_without_effect(takes_casing, "on a tokenizer that is not WordPiece", "do_lower_case")
 
 
-def record_arguments(vocabulary: "TokenTable") -> dict[str, Any]:
+def record_arguments() -> dict[str, Any]:
     """Returns the flags as arguments of `create_pretraining_data` and `beam_pretraining_data`: name -> value.
 
     Raises:
-        InputError: --do_lower_case is given for a vocabulary without casing, or an option is out of range.
+        InputError: a flag has no effect, an option is out of range, or there is no vocabulary.
     """
-    check_casing_flag(vocabulary)
-    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
-    given = {name: FLAGS[name].value for name in names}
-    return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}
+    from keras_bert.tokenization.kinds import load_vocabulary
 
-
-def check_record_flags() -> None:
-    """Raises `InputError` for flags of `define_record_flags` that were given but have no effect."""
-    refuse_flags_without_effect(
-        FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
-    )
+    refuse_unneeded_flags(PretrainingOptions, TextSettings)
     refuse_flags_without_effect(
         FLAGS.ngram_distribution == "geometric", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
-    refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     refuse_flags_without_effect(FLAGS.sentence_task != "none", "with --sentence_task=none", "short_seq_prob")
     refuse_flags_without_effect(
         not FLAGS.dynamic_masking,
         "with --dynamic_masking: masks are made when the records are read",
         *("masked_lm_prob", "max_predictions_per_seq"),
-    )
-    refuse_flags_without_effect(
-        FLAGS.reuse_len, "without --reuse_len", "perm_size", "mask_alpha", "mask_beta", "num_streams"
     )
     refuse_flags_without_effect(
         not FLAGS.reuse_len,
@@ -76,3 +65,7 @@ def check_record_flags() -> None:
     refuse_flags_without_effect(
         FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field", *FILTERS
     )
+    check_casing_flag(load_vocabulary(FLAGS.vocab_file))
+    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
+    given = {name: FLAGS[name].value for name in names}
+    return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}

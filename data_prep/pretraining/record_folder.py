@@ -9,14 +9,15 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import IO, Any
 
 import numpy as np
 
-from data_prep.pretraining.disk_files import DiskFiles
 from data_prep.pretraining.record_writer import WrittenFile
 from data_prep.pretraining.tfds_metadata import tfds_metadata
 from data_prep.tokenized.document_filters import left_out_lines
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 from keras_bert.program.printing import recordable
@@ -25,6 +26,36 @@ from keras_bert.records import features
 FORMAT = "keras_bert pre-training records 3"
 MANIFEST_NAME = "manifest.json"
 PROGRESS_NAME = "unfinished.json"
+
+
+class DiskFiles:
+    """Reads, writes and removes files by name. `beam_files.BeamFiles` does the same on other file systems."""
+
+    def open_output(self, path: str | os.PathLike) -> AbstractContextManager[IO[bytes]]:
+        """Opens a file for writing; it is replaced atomically."""
+        return atomic_file(path)
+
+    def read(self, path: str) -> bytes:
+        """Returns the content of a file. Raises `FileNotFoundError`."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def size(self, path: str) -> int | None:
+        """Returns the size of a file in bytes, or None if it does not exist."""
+        return os.path.getsize(path) if os.path.exists(path) else None
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Returns file name -> size in bytes for a folder; empty if it does not exist."""
+        if not os.path.isdir(folder):
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Removes those of the files that exist."""
+        for path in paths:
+            if os.path.exists(path):
+                os.remove(path)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,6 @@ tfds_text.py            reads text from tensorflow_datasets by name
 text_lines.py           reads text files line by line
 column_files.py         reads the rows of Parquet, Arrow and Feather files
 remote_files.py         lists and opens files by URL: gs://, s3:// and others
-near_duplicates.py      finds texts that repeat other texts
 sentences.py            splits paragraphs into sentences
 ordered_map.py          maps a function over items in several processes and keeps their order
 """

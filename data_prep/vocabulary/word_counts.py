@@ -3,9 +3,12 @@
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
+from data_prep.text.corpus import input_size, read_documents
 from data_prep.text.ordered_map import ordered_map
+from keras_bert.program.long_work import progress_bar
 from keras_bert.tokenization.wordpiece import split_at_white_space, words_of_stretch
 
 # Text is counted in pieces of this many characters, whatever the number of processes, so that neither the result nor
@@ -50,6 +53,31 @@ def count_words(
         if len(counts) > MAX_DIFFERENT_WORDS:
             counts = _most_frequent(counts, MAX_DIFFERENT_WORDS // 2)
     return counts
+
+
+def count_words_of_files(
+    input_file: str | Sequence[str],
+    do_lower_case: bool,
+    *,
+    text_field: str = "text",
+    tfds_data_dir: str | None = None,
+    show_progress: bool = True,
+    **counting: Any,
+) -> Counter[str]:
+    """Returns how often each word of a text occurs.
+
+    Args:
+        input_file, text_field, tfds_data_dir: as in `corpus.read_documents`.
+        do_lower_case, **counting: as in `count_words`.
+        show_progress: whether to show a progress bar.
+
+    Raises:
+        InputError: the text cannot be read.
+    """
+    size = input_size(input_file, tfds_data_dir=tfds_data_dir)
+    with progress_bar(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as bar:
+        reading = {"text_field": text_field, "tfds_data_dir": tfds_data_dir, "on_progress": bar.update}
+        return count_words(read_documents(input_file, **reading), do_lower_case, **counting)
 
 
 def _pieces(documents: Iterable[list[str]]) -> Iterator[str]:

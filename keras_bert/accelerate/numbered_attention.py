@@ -23,7 +23,7 @@ _NO_QUERY = -1
 def is_chosen(length: int, head_size: int, dtype: str, training: bool) -> bool:
     """Returns whether `attention` is used for rows of `length` tokens instead of the formula.
 
-    Inference on a GPU keeps Keras' function, see `fused_attention.py`. `keras.config.disable_flash_attention()` makes
+    Inference on a GPU keeps Keras' function, see `fused_attention`. `keras.config.disable_flash_attention()` makes
     this always false.
     """
     if length < FEWEST_KEYS or keras.config.is_flash_attention_enabled() is False:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, AdamSlots, StoredTensor, numpy_dtype
-from keras_bert.layers.lora import merged_kernel
+from keras_bert.layers.bert_layer import merged_kernel
 from keras_bert.models.trainable_parts import LORA_WEIGHTS, lora_layers
 from keras_bert.optimization import AdamW, Muon
 from keras_bert.program.errors import InputError

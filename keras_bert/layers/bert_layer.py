@@ -1,9 +1,11 @@
-"""`BertLayer`: the base class of the other layers."""
+"""`BertLayer`: the base class of the other layers; and the kernel of a dense layer with LoRA."""
 
 import inspect
 from typing import Any
 
 import keras
+import numpy as np
+from keras import ops
 
 from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.dropout import Dropout
@@ -58,3 +60,16 @@ class BertLayer(keras.layers.Layer):
         ]
         variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return [parameter.name for parameter in parameters if parameter.kind not in variable]
+
+
+def merged_kernel(layer) -> np.ndarray:
+    """Returns W + alpha / rank * A B of a layer with LoRA, `[in, out]`, in the dtype of W.
+
+    Reference: Hu et al., 2021, arXiv 2106.09685.
+    """
+    kernel, a, b = (
+        ops.convert_to_numpy(weight) for weight in (layer._kernel, layer.lora_kernel_a, layer.lora_kernel_b)
+    )
+    # In float64, so that only the final cast rounds.
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    return (kernel.astype(np.float64) + layer.lora_alpha / layer.lora_rank * product).astype(kernel.dtype)

@@ -1,6 +1,6 @@
 """Chooses what computes the formulas: `layers/formulas.py`, or a faster form of the backend in `accelerate/`."""
 
-from keras_bert.accelerate import backend, fused_attention
+from keras_bert.accelerate import backend
 from keras_bert.accelerate.backend import kernels, numbered_attention
 from keras_bert.layers import formulas
 
@@ -21,7 +21,7 @@ def layouts_for(training: bool):
 def attention_for(training: bool):
     """Returns the function `attention`. Inference on other backends than TensorFlow uses the fused one."""
     use_fused = not training and not backend.on_tensorflow()
-    return fused_attention.attention if use_fused else formulas_for(training).attention
+    return backend.fused_attention if use_fused else formulas_for(training).attention
 
 
 def reads_numbers(block, length, training: bool) -> bool:

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.embedding_table import EmbeddingTable
+from keras_bert.layers.embeddings import EmbeddingTable
 from keras_bert.layers.layer_norm import LayerNorm
 
 

@@ -1,17 +1,15 @@
 """How a command starts, reports errors, checks columns of input, and reads and writes files.
 
-command_line.py         parses flags, runs a command, returns its exit code
-extensions.py           imports the installed packages that add tasks and families
+command_line.py         imports extensions, parses flags, runs a command, returns its exit code
 options.py              declares options with bounds and help texts, and checks values
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
 hidden_packages.py      says which folder of somebody else hides a package of this project
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
-missing_values.py       finds missing values: None, NaN, empty texts
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 long_work.py            shows what long work is doing, and how far it is
-columns.py              reads columns that users pass: lists, arrays, columns of tables
+columns.py              reads columns that users pass: lists, arrays, columns of tables; missing values
 removed_flags.py        says what to do instead of flags that went
 record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused

@@ -284,15 +284,6 @@ def _reason(error: Exception) -> str | None:
     return None
 
 
-def remove_partial_files(path: str | os.PathLike) -> None:
-    """Removes the temporary files of killed processes that were writing `path`. No process may be writing it now."""
-    folder, name = os.path.split(_target(path))
-    for other in os.listdir(folder):
-        if other.startswith(f".{name}{PARTIAL}"):
-            partial = os.path.join(folder, other)
-            shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
-
-
 def _target(path: str | os.PathLike) -> str:
     """Returns the absolute path that is written for `path`: the target of a link, whether it exists or not."""
     path = os.fspath(path)

@@ -1,4 +1,4 @@
-"""Reads a column that a user passes: a list, an array, a tensor, a column of a table."""
+"""Reads a column that a user passes: a list, an array, a tensor, a column of a table; and finds missing values."""
 
 import numbers
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,8 @@ import numpy as np
 from keras_bert.program.errors import InputError
 
 # The methods that turn columns of pyarrow; of pandas, polars and ragged tensors; of NumPy, torch and JAX into lists.
+# pandas' own kinds of missing values, which are not even equal to themselves.
+_PANDAS_KINDS = ("NAType", "NaTType")
 _LIST_METHODS = ("to_pylist", "to_list", "tolist")
 
 
@@ -70,3 +72,45 @@ def as_mapping(values: Any, name: str) -> Mapping | None:
         twice = values.index[values.index.duplicated()][0]
         raise InputError(f"{name} has two values for {twice!r}. Received a Series whose index has it twice.")
     return values.to_dict()
+
+
+class MissingValue(InputError):
+    """A value of a row is missing. Readers count such rows and report all of them at once."""
+
+
+class MissingColumn(MissingValue):
+    """A row does not name a value. If none of the rows does, there is no such column."""
+
+
+def is_missing(value: Any, may_be_blank: bool = False) -> bool:
+    """Returns whether a value is missing, or one of a list of texts is.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " ", ["a", ""], [], 0, "a")]
+    [True, True, True, True, False, False, False]
+
+    Args:
+        may_be_blank: whether texts of white space only count as texts.
+    """
+    if isinstance(value, str):
+        return not may_be_blank and not value.strip()
+    if isinstance(value, list):
+        missing = [is_missing(one, may_be_blank) for one in value]
+        return any(missing) and all(isinstance(one, str) or gone for one, gone in zip(value, missing, strict=True))
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _PANDAS_KINDS
+
+
+def missing_message(source: str, count: int, total: int, first: str, advice: str) -> str:
+    """Returns the message about missing values.
+
+    Args:
+        source: what has them; the first words of the message.
+        count, total: the numbers of rows with missing values, and of all rows.
+        first: the place of the first one and what it has.
+        advice: what to do.
+    """
+    return f"{source}: {count:,} of {total:,} rows have no value where one is needed. The first is {first}. {advice}"
+
+
+def skipped_note(source: str, count: int, total: int) -> str:
+    """Returns the note about rows that were left out."""
+    return f"{source}: {count:,} of {total:,} rows were left out, because a value is missing."

@@ -11,15 +11,17 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
 
 from absl import flags
 
 from keras_bert.program.errors import InputError, UntrainedWarning, how_to_install
-from keras_bert.program.extensions import import_extensions
 from keras_bert.program.printing import PrintableStream
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.program.removed_flags import instead_of
 
+# A package with tasks or families of its own names the module that registers them under this group of entry points.
+_GROUP = "keras_bert"
 _command: str | None = None
 _BACKENDS = ("tensorflow", "jax", "torch", "openvino", "numpy")  # those that Keras knows; the first two train here
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
@@ -213,3 +215,22 @@ def _help_text(module, names: list[str]) -> str:
 def _fail(message: str, exit_code: int) -> None:
     print(f"error: {InputError(message)}", file=sys.stderr)
     sys.exit(exit_code)
+
+
+def import_extensions() -> None:
+    """Imports the modules that installed packages name as entry points of the group `keras_bert`.
+
+    Commands call it, since nobody imports those packages for them.
+
+    Raises:
+        InputError: a module cannot be imported.
+    """
+    for point in entry_points(group=_GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            owner = f" of the package {point.dist.name}" if point.dist else ""
+            raise InputError(
+                f"The extension {point.value}{owner} cannot be imported: {type(error).__name__}: {error}. Mend it, or "
+                "uninstall its package."
+            ) from error

@@ -13,6 +13,7 @@ from typing import Any
 
 from absl import flags
 
+from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.options import Allowed, allowed_values, described_fields
 
 FLAGS = flags.FLAGS
@@ -119,6 +120,17 @@ def given_values(options_class: type, *, but: Container[str] = ()) -> dict[str, 
 def options_of_flags(options_class: type, **others: Any) -> Any:
     """Returns the options that the flags say; `others` are fields without a flag, or that a command determines."""
     return options_class(**{**flag_values(options_class), **others})
+
+
+def refuse_unneeded_flags(*options_classes: type) -> None:
+    """Raises `InputError` for flags on the command line without the flags that they need (`needs` of `option`)."""
+    for options_class in options_classes:
+        needing: dict[str, list[str]] = {}
+        for field, given in described_fields(options_class):
+            if given.needs:
+                needing.setdefault(given.needs, []).append(given.flag or field.name)
+        for needed, names in needing.items():
+            refuse_flags_without_effect(FLAGS[needed].value, f"without --{needed}", *names)
 
 
 def _nested(options_class: type, but: Container[str]) -> list[dataclasses.Field]:

@@ -112,6 +112,7 @@ class _Option:
     help: str
     flag: str | None
     read: Callable[[Any], Any] | None
+    needs: str | None
     bounds: dict[str, Any]
 
 
@@ -121,6 +122,7 @@ def option(
     *,
     flag: str | None = None,
     read: Callable[[Any], Any] | None = None,
+    needs: str | None = None,
     **bounds: Any,
 ) -> Any:
     """Returns a field of an `Options` class.
@@ -131,9 +133,10 @@ def option(
             has no flag.
         flag: the name of the flag, by default that of the field.
         read: makes the value of the field from that of the flag, unless it is None.
+        needs: the flag without which this one has no effect, see `refuse_unneeded_flags`.
         **bounds: choices, at_least, at_most, above, below: see `Allowed`.
     """
-    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, read, bounds)})
+    return dataclasses.field(default=default, metadata={"option": _Option(help, flag, read, needs, bounds)})
 
 
 def same_option(options_class: type, name: str) -> Any:

@@ -1,12 +1,11 @@
 """Defines, writes, reads and masks records, and makes batches of them.
 
 features.py           the one definition of every record: names, dtypes, lengths
-datasets.py           records or token rows -> tf.data batches for Keras
+datasets.py           records or token rows -> checks, and tf.data batches for Keras
 encoding.py           batches of numbers -> serialised records
 files.py              finds record files by name, folder or pattern
 form.py               detects the kind of pre-training records in a file
 manifests.py          reads the manifests beside record files
-checks.py             checks that files are complete and fit a model
 values.py             the value ranges of every feature
 index.py              counts the records of files and finds where they begin
 order.py              the shuffled reading order, which can start at any step

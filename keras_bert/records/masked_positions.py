@@ -13,6 +13,7 @@ from keras_bert.program.options import Options, documented, option
 # Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
 NGRAM_DISTRIBUTIONS = ("geometric", "inverse")
+REPLACEMENT_TOKENS = ("text", "vocabulary")  # from which random tokens are drawn
 
 
 @documented
@@ -35,12 +36,14 @@ class MaskingOptions(Options):
     ngram_geometric_p: float = option(
         0.2,
         "The probability of a span of n words is proportional to (1 - p) ** (n - 1), as in SpanBERT.",
+        needs="max_ngram_size",
         above=0,
         at_most=1,
     )
     ngram_distribution: str = option(
         "geometric",
         "With max_ngram_size: the distribution of span lengths, geometric (SpanBERT) or inverse, ~ 1/n (ALBERT).",
+        needs="max_ngram_size",
         choices=NGRAM_DISTRIBUTIONS,
     )
     whole_word_actions: bool = option(

@@ -12,6 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
 from keras_bert.records import features
 from keras_bert.records.masked_positions import (
+    REPLACEMENT_TOKENS,
     MaskingOptions,
     choose_tokens,
     choose_words,
@@ -46,7 +47,7 @@ class MaskingVocabulary:
         Raises:
             InputError: there is no replacement token, or `replacement_tokens` has another value.
         """
-        check_choice("replacement_tokens", replacement_tokens, ("text", "vocabulary"))
+        check_choice("replacement_tokens", replacement_tokens, REPLACEMENT_TOKENS)
         replacement_ids = vocabulary.text_ids() if replacement_tokens == "text" else range(len(vocabulary))
         if not len(replacement_ids):
             raise InputError("The vocabulary has only special tokens, so random tokens cannot be drawn. Add others.")

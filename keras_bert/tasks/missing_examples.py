@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.program.columns import is_missing, missing_message, skipped_note
 from keras_bert.program.errors import InputError
-from keras_bert.program.missing_values import is_missing, missing_message, skipped_note
 from keras_bert.program.printing import printable
 from keras_bert.tokenization.user_inputs import iterate_column
 

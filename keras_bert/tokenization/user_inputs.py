@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import checked_column
+from keras_bert.program.columns import checked_column, is_missing, missing_message
 from keras_bert.program.errors import InputError
-from keras_bert.program.missing_values import is_missing, missing_message
 
 # Objects that give Keras batches themselves. Such an object may look like a column.
 _LOADERS = ("keras.", "torch.utils.data.", "grain.")

@@ -29,15 +29,19 @@ class Distillation(Options):
         "The terms of the student's loss, with weights: labels, soft_targets, predictions, cosine, attention_scores, "
         "hidden_states, embeddings.",
         flag="distill_terms",
+        needs="teacher",
     )
     layer_map: Sequence[int] | None = option(
         None,
         "For each of the student's layers, the teacher's layer that it learns from, numbered from 0 (default: layers "
         "at equal distances).",
         flag="distill_layers",
+        needs="teacher",
         at_least=0,
     )
-    temperature: float = option(2.0, "The temperature that softens the teacher's probabilities.", above=0)
+    temperature: float = option(
+        2.0, "The temperature that softens the teacher's probabilities.", needs="teacher", above=0
+    )
 
     def __post_init__(self):
         super().__post_init__()

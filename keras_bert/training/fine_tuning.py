@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.distiller import needs_layers
 from keras_bert.models.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.program.atomic_output import atomic_file, save_array
@@ -18,6 +19,7 @@ from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import TokenRows, row_length
 from keras_bert.tasks.base import Answered, TextTask
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.training.best_model import BestModel, finished_model, save_trained
@@ -134,14 +136,7 @@ def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFold
     task.before_updates(num_train_steps)
     optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
     # Without XLA, because each batch has the length of its longest text.
-    compile_for_training(
-        trained,
-        optimizer,
-        with_xla=False,
-        steps_per_execution=options.steps_per_execution,
-        gradient_accumulation_steps=options.gradient_accumulation_steps,
-        gradient_checkpointing=options.gradient_checkpointing,
-    )
+    compile_for_training(trained, optimizer, options, with_xla=False)
     best = None
     if options.keep_best:
         best = _best_model(trained, task, dev, folder, options, num_train_steps, steps_per_epoch)
@@ -152,11 +147,9 @@ def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFold
                 rows, options.train_batch_size, shuffle=True, repeat=True, seed=options.seed, start_step=start_step
             ),
             folder,
+            options,
             num_train_steps=num_train_steps,
             batch_size=options.train_batch_size,
-            save_checkpoints_steps=options.save_checkpoints_steps,
-            tensorboard=options.tensorboard,
-            callbacks=options.callbacks,
             evaluations=best,
         )
     save_trained(trained, model, folder, best)
@@ -232,3 +225,50 @@ def _content_hash(examples) -> str:
     if "parts" in content:  # several data sets
         content["parts"] = [_content_hash(part) for part in content["parts"]]
     return hashlib.sha256(repr(content).encode("utf-8")).hexdigest()
+
+
+@exclusive_training
+def train_few_shot(
+    output_dir: str | os.PathLike,
+    train: Any,
+    *,
+    start: StartingPoint,
+    options: FineTuningOptions,
+    model_arguments: Mapping[str, Any],
+) -> SentenceClassifier:
+    """Trains a `SentenceClassifier` and writes it to the `model` folder of a run. A finished run returns at once.
+
+    Such a run takes seconds to minutes, so it writes no checkpoints: after an interruption it starts again.
+
+    Args:
+        output_dir: the folder of the run, see `RunFolder`.
+        train: `TextExamples` with labels.
+        start: the initial weights.
+        options: of these, epochs, batch size, learning rate, maximum length and seed are used.
+        model_arguments: the labels.
+
+    Raises:
+        InputError: the examples are pairs, have one label only, or do not fit the folder.
+    """
+    require_tensorflow("Few-shot training (few_shot)")
+    if train.second_texts is not None:
+        raise InputError(f"{train.source}: few-shot training takes single texts. Received: pairs")
+    keras.utils.set_random_seed(options.seed)
+    model = start.make(SentenceClassifier, **model_arguments)
+    settings = run_settings(model, text_task(model), train, None, start, options, dict(model_arguments))
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    write_facts(folder.path, train_examples=len(train))
+    if os.path.isdir(folder.model_path):
+        print(f"{folder.path}: the training is finished")
+        return SentenceClassifier.from_pretrained(folder.model_path)
+    model.fit_few_shot(
+        train.texts,
+        train.labels,
+        epochs=max(1, round(options.num_train_epochs)),
+        batch_size=options.train_batch_size,
+        learning_rate=options.learning_rate,
+        max_seq_length=options.max_seq_length,
+        seed=options.seed,
+    )
+    folder.save_model(model)
+    return model

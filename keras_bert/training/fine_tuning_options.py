@@ -1,13 +1,13 @@
-"""The options of a fine-tuning run. Nothing here imports TensorFlow, so that `--help` is quick."""
+"""The options of fine-tuning runs and of grids of them. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import documented, option
+from keras_bert.program.options import Options, check_whole, documented, option
 from keras_bert.training.distillation import Distillation
-from keras_bert.training.run_options import RunOptions
+from keras_bert.training.run_options import HIGHEST_SEED, RunOptions
 
 
 def class_weights(given: Sequence[str]) -> dict[str, float] | str:
@@ -69,8 +69,12 @@ class FineTuningOptions(RunOptions):
     freeze_layers: int = option(0, "Do not train the embeddings and this many of the first layers.", at_least=0)
     freeze_encoder: bool = option(False, "Train the head only, not the encoder.")
     lora_rank: int = option(0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.", at_least=0)
-    lora_alpha: float | None = option(None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", above=0)
-    lora_parts: Sequence[str] | str = option(("attention",), "The parts with LoRA: attention, feed_forward or both.")
+    lora_alpha: float | None = option(
+        None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).", needs="lora_rank", above=0
+    )
+    lora_parts: Sequence[str] | str = option(
+        ("attention",), "The parts with LoRA: attention, feed_forward or both.", needs="lora_rank"
+    )
     distillation: Distillation | None = None
 
     def __post_init__(self):
@@ -97,3 +101,36 @@ class FineTuningOptions(RunOptions):
         settings = {name: getattr(self, name) for name in names}
         distillation = self.distillation and self.distillation.settings()
         return settings | {"distillation": distillation} | self.optimizer.settings()
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid(Options):
+    """The settings that the runs of a grid combine; by default those of the paper.
+
+    Each number of epochs needs a run of its own, because the learning rate falls to 0 at the end of the run.
+
+    Raises:
+        InputError: a list is empty or has a value twice, or a value is out of range.
+
+    Reference: Devlin et al., 2018, section A.3.
+    """
+
+    batch_sizes: Sequence[int] = option(
+        (16, 32), "The batch sizes of the grid.", flag="grid_batch_sizes", needs="grid", at_least=1
+    )
+    learning_rates: Sequence[float] = option(
+        (5e-5, 3e-5, 2e-5), "The learning rates of the grid.", flag="grid_learning_rates", needs="grid"
+    )
+    epochs: Sequence[float] = option(
+        (2.0, 3.0, 4.0), "The numbers of epochs of the grid.", flag="grid_epochs", needs="grid"
+    )
+    seeds: Sequence[int] = (RunOptions.seed,)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name, values in dataclasses.asdict(self).items():
+            if not values or len(set(values)) < len(values):
+                shown = name.replace("_", " ")
+                raise InputError(f"The grid needs one or more different {shown}. Received: {list(values)}")
+        for seed in self.seeds:
+            check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)

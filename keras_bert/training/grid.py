@@ -13,10 +13,9 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
-from keras_bert.program.options import check_whole
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
+from keras_bert.training.fine_tuning_options import Grid
 from keras_bert.training.run_folder import exclusive_training
-from keras_bert.training.run_options import HIGHEST_SEED
 
 _RESULT_FILE = "grid_result.json"
 
@@ -38,28 +37,9 @@ class Cell:
         )
 
 
-def cells(
-    batch_sizes: Sequence[int] = (16, 32),
-    learning_rates: Sequence[float] = (5e-5, 3e-5, 2e-5),
-    epochs: Sequence[float] = (2, 3, 4),
-    seeds: Sequence[int] = (12345,),
-) -> list[Cell]:
-    """Returns all combinations; by default those of the paper.
-
-    Each number of epochs needs a run of its own, because the learning rate falls to 0 at the end of the run.
-
-    Raises:
-        InputError: a list is empty or has a value twice, or a seed is out of range.
-
-    Reference: Devlin et al., 2018, section A.3.
-    """
-    lists = {"batch sizes": batch_sizes, "learning rates": learning_rates, "epochs": epochs, "seeds": seeds}
-    for name, values in lists.items():
-        if not values or len(set(values)) < len(values):
-            raise InputError(f"The grid needs one or more different {name}. Received: {list(values)}")
-    for seed in seeds:
-        check_whole("seed", seed, at_least=0, at_most=HIGHEST_SEED)
-    return [Cell(*values) for values in itertools.product(*lists.values())]
+def cells(grid: Grid) -> list[Cell]:
+    """Returns all combinations of the settings."""
+    return [Cell(*values) for values in itertools.product(*dataclasses.asdict(grid).values())]
 
 
 @exclusive_training

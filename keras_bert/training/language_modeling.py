@@ -15,11 +15,11 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.streams import TokenStream
 from keras_bert.tokenization.stream_vocabulary import CHARACTERS
-from keras_bert.training.language_model_options import LanguageModelOptions
 from keras_bert.training.optimizer_choice import take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
+from keras_bert.training.run_options import LanguageModelOptions
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size
 
@@ -65,21 +65,18 @@ def train_language_model(
     compile_for_training(
         model,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=True),
+        options,
         # The number of targets in a cluster differs from batch to batch, and XLA needs fixed shapes.
         with_xla=options.num_train_steps >= _MIN_STEPS_FOR_XLA and not model.config.cutoffs,
-        steps_per_execution=options.steps_per_execution,
-        gradient_checkpointing=options.gradient_checkpointing,
     )
     remember(model, model.config.mem_len, options.train_batch_size)
     resumable_fit(
         model,
         lambda step: stream.dataset(options.train_batch_size, options.max_seq_length, step),
         folder,
+        options,
         num_train_steps=options.num_train_steps,
         batch_size=options.train_batch_size,
-        save_checkpoints_steps=options.save_checkpoints_steps,
-        tensorboard=options.tensorboard,
-        callbacks=options.callbacks,
         source=f"the stream {stream.path}",
     )
     take_averages(model)

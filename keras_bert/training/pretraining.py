@@ -4,13 +4,15 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.task_model import TaskModel
 from keras_bert.optimization import GrowingBatchSchedule, PhasedSchedule
 from keras_bert.program.errors import InputError
@@ -18,16 +20,19 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.records.dynamic_masking import FallingRate
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
 from keras_bert.training.finished_runs import best_step
-from keras_bert.training.initialization import MEGATRON, check_initialization, scale_output_projections
-from keras_bert.training.objectives import DEFAULT_OBJECTIVE, pretrainer_class
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
-from keras_bert.training.pretraining_options import PretrainingRunOptions
+from keras_bert.training.pretraining_options import (
+    DEFAULT_OBJECTIVE,
+    MEGATRON,
+    USUAL,
+    PretrainingRunOptions,
+    pretrainer_class,
+)
 from keras_bert.training.pretraining_phase import PretrainingPhase, Stage, stages_of
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
@@ -108,10 +113,8 @@ def train_pretrainer(
         options.optimizer.make(
             0.0 if options.max_train_hours else schedule, beta_2=options.adam_beta_2, bias_correction=False
         ),
+        options,
         with_xla=ends[-1] >= _MIN_STEPS_FOR_XLA,
-        steps_per_execution=options.steps_per_execution,
-        gradient_accumulation_steps=options.gradient_accumulation_steps,
-        gradient_checkpointing=options.gradient_checkpointing,
     )
     if options.mem_len:
         from keras_bert.encoders.stream_memory import remember  # needs TensorFlow
@@ -257,11 +260,9 @@ def _train(
                 trained,
                 functools.partial(_dataset_at, make_dataset, index_path, stage),
                 folder,
+                options,
                 num_train_steps=stage.end,
                 batch_size=stage.batch_size,
-                save_checkpoints_steps=options.save_checkpoints_steps,
-                tensorboard=options.tensorboard,
-                callbacks=options.callbacks,
                 stuck_input_seconds=options.stuck_input_seconds,
                 source=f"the records {stage.train_files}",
                 evaluations=evaluations,
@@ -280,27 +281,16 @@ def evaluate_pretrainer(
     output_dir: str | os.PathLike,
     eval_files: str | Sequence[str],
     *,
-    vocabulary: TokenTable | None = None,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int | None = None,
-    max_predictions_per_seq: int | None = None,
-    eval_batch_size: int = 8,
-    max_eval_steps: int = 100,
-    masking: Mapping[str, object] | None = None,
     objective: str = DEFAULT_OBJECTIVE,
+    **options: Any,
 ) -> dict[str, float]:
     """Evaluates a pre-trained model and writes `eval_results.txt` with Google's names.
 
-    Records without masks get the same masks every time, provided that `eval_batch_size` is the same.
-
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        eval_files: TFRecord files, wildcard patterns or folders, see `pretraining_dataset`.
-        vocabulary: for records without masks, if the model has no vocabulary.
+        eval_files, **options: the attributes of `PretrainingEvaluation`.
         init_checkpoint: a checkpoint in any format, for when `output_dir` has no model.
-        max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
-        eval_batch_size: rows in a batch.
-        max_eval_steps: the largest number of batches.
         objective: that of the run.
 
     Returns:
@@ -310,15 +300,50 @@ def evaluate_pretrainer(
     Raises:
         InputError: there is no model, or the records do not fit it.
     """
-    evaluation = PretrainingEvaluation(
-        eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
-    )
+    evaluation = PretrainingEvaluation(eval_files, **options)
     folder = RunFolder(output_dir)
     model = trained_model(pretrainer_class(objective), folder, StartingPoint(init_checkpoint=init_checkpoint))
-    check_same_vocabulary(vocabulary, model.vocabulary, folder.path)
+    check_same_vocabulary(evaluation.vocabulary, model.vocabulary, folder.path)
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)
     results = evaluation.results(model, dataset) | {"global_step": best_step(folder) or folder.latest_step()}
     written = {name: "n/a" if math.isnan(value) else value for name, value in results.items()}
     print(folder.write_results(written), end="")
     return results
+
+
+def check_initialization(initialization: str, init_checkpoint: object) -> None:
+    """Raises `InputError` if there is a checkpoint, whose weights another initialisation would overwrite."""
+    if initialization != USUAL and init_checkpoint:
+        raise InputError(
+            f"initialization={initialization} is for a new model, but the weights come from init_checkpoint, "
+            f"{init_checkpoint}. Leave out one of the two."
+        )
+
+
+def scale_output_projections(model) -> None:
+    """Gives the output projections of a new model the standard deviation `initializer_range / sqrt(2 * layers)`.
+
+    They are the last dense layers of attention and of feed-forward parts, whose outputs are added to their inputs. Two
+    for each layer make up the sum; so its variance does not grow with the number of layers. The initial kernels are
+    scaled, so all others stay as they are. Encoders with rotary positions begin like this anyway.
+
+    Args:
+        model: a new task model. All its encoders are scaled, such as ELECTRA's generator and discriminator.
+
+    Raises:
+        InputError: an encoder has no layers, or layers of another form.
+
+    Reference: Shoeybi et al., 2019, arXiv 1909.08053, section 3; Warner et al., 2024, arXiv 2412.13663, for ModernBERT.
+    """
+    for encoder in (layer for layer in model._flatten_layers() if isinstance(layer, Encoder)):
+        blocks, config = getattr(encoder, "blocks", ()), encoder.config
+        if not blocks or not all(hasattr(block, "output_dense") for block in blocks):
+            raise InputError(
+                f"initialization={MEGATRON} scales the output projections of attention and feed-forward parts, which a "
+                f"{config.model_type} does not have. Use initialization={USUAL}."
+            )
+        deviation = config.initializer_range / (2 * config.num_hidden_layers) ** 0.5
+        for block in blocks:
+            for dense in (block.attention.output_dense, block.output_dense):
+                dense.kernel.assign(dense.kernel * (deviation / dense.kernel_initializer.stddev))

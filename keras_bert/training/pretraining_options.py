@@ -4,16 +4,32 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import documented, option, same_option
 from keras_bert.training.distillation import Distillation
-from keras_bert.training.initialization import MEGATRON, USUAL
-from keras_bert.training.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.run_options import RunOptions
 
 if TYPE_CHECKING:
     from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
+
+
+# Name -> import path of the pre-trainer. Its attribute `masking` has its options for records without masks.
+OBJECTIVES = {
+    "masked_lm": "keras_bert.tasks.pretraining.pretrainer.BertPretrainer",
+    "span_boundary": "keras_bert.tasks.pretraining.span_pretrainer.SpanPretrainer",
+    "replaced_tokens": "keras_bert.tasks.pretraining.electra_pretrainer.ElectraPretrainer",
+}
+DEFAULT_OBJECTIVE = "masked_lm"
+USUAL, MEGATRON = "bert", "megatron"  # how the weights of a new model begin
+
+
+def pretrainer_class(objective: str) -> type:
+    """Returns the model class of an objective. Raises `InputError` if its name is unknown."""
+    if objective not in OBJECTIVES:
+        raise InputError(f"Unknown objective {objective!r}. Use one of: {', '.join(OBJECTIVES)}")
+    return registry.imported(OBJECTIVES[objective])
 
 
 @documented

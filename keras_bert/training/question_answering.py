@@ -1,67 +1,18 @@
-"""The runs of `SpanClassifier`: trains it on questions, writes answers in Google's files, and scores them."""
+"""The runs of `SpanClassifier`: writes answers in Google's files, and scores them. `fine_tune` trains it."""
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.question_answering.answer_locations import check_training_questions
-from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
-from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
-
-if TYPE_CHECKING:  # these take seconds, and answers of exported folders do without them
-    from keras_bert.tasks.question_answering.model import SpanClassifier
-    from keras_bert.training.starting_point import StartingPoint
-
-
-def train_question_answering(
-    output_dir: str | os.PathLike,
-    train: QuestionExamples,
-    start: "StartingPoint",
-    options: FineTuningOptions | None = None,
-    questions: QuestionAnsweringOptions | None = None,
-    *,
-    dev: QuestionExamples | None = None,
-) -> "SpanClassifier":
-    """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
-
-    An epoch is a pass over all windows. Google's script counts epochs by questions, and so leaves out some windows.
-
-    Args:
-        output_dir, start, options: see `fine_tune`.
-        train: questions with answers.
-        questions: the options for questions and contexts.
-        dev: questions with answers to evaluate on while training, for `options.keep_best`.
-
-    Returns:
-        The trained model.
-
-    Raises:
-        InputError: see `check_training_questions` and `fine_tune`.
-    """
-    from keras_bert.tasks.question_answering.model import SpanClassifier
-    from keras_bert.training.fine_tuning import fine_tune
-
-    questions = questions or QuestionAnsweringOptions()
-    check_training_questions(train, questions.version_2_with_negative)
-    return fine_tune(
-        output_dir,
-        SpanClassifier,
-        train,
-        dev,
-        start=start,
-        options=options,
-        model_arguments=questions.model_arguments(),
-    )
 
 
 def predict_answers(
@@ -71,12 +22,9 @@ def predict_answers(
     questions: QuestionAnsweringOptions | None = None,
     tune_null_threshold: bool = False,
     calibrate: bool = False,
-    init_checkpoint: str | os.PathLike | None = None,
-    vocabulary: TokenTable | None = None,
-    do_lower_case: bool | None = None,
     max_seq_length: int | None = None,
     predict_batch_size: int = 8,
-    **runtime: Any,
+    **model: Any,
 ) -> list[FoundAnswer]:
     """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
 
@@ -91,10 +39,9 @@ def predict_answers(
         tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
             answers, and store it in the run's model folder.
         calibrate: whether to calibrate the model on these examples first, and to save it in the folder of the run.
-        init_checkpoint, vocabulary, do_lower_case: see `StartingPoint`; for when `output_dir` has no model.
         max_seq_length: see `FineTuningOptions`.
         predict_batch_size: number of windows that are computed together.
-        **runtime: how an exported folder as `init_checkpoint` computes, see `load_trained_model`.
+        **model: further arguments of `load_trained_model`.
 
     Returns:
         The answers in the order of the examples.
@@ -104,21 +51,14 @@ def predict_answers(
     """
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
-    model = load_trained_model(
-        output_dir,
-        "SpanClassifier",
-        init_checkpoint=init_checkpoint,
-        vocabulary=vocabulary,
-        do_lower_case=do_lower_case,
-        **runtime,
-    )
+    loaded = load_trained_model(output_dir, "SpanClassifier", **model)
     for name, value in questions.model_arguments().items():
-        if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
-            setattr(model, name, value)
+        if name != "null_threshold" or questions.null_threshold is not None or loaded.null_threshold is None:
+            setattr(loaded, name, value)
     if tune_null_threshold:
-        _check_can_tune(model, examples)
+        _check_can_tune(loaded, examples)
     sizes = {"n_best_size": questions.n_best_size, "max_answer_length": questions.max_answer_length}
-    answered = ask_model(model, examples, max_seq_length, predict_batch_size, **sizes)
+    answered = ask_model(loaded, examples, max_seq_length, predict_batch_size, **sizes)
     if calibrate:
         answered = _calibrated(answered, folder, sizes)
     answered, further = _tuned(answered, folder) if tune_null_threshold else (answered, {})

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
-from keras_bert.training.callbacks import ProgressLine, TrainingLog
+from keras_bert.training.callbacks import ProgressLine, StopWhenNotFinite, TrainingLog
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
     ContinueMetrics,
@@ -24,8 +24,8 @@ from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.learning_curves import draw_learning_curves
-from keras_bert.training.non_finite import StopWhenNotFinite
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_options import RunOptions
 from keras_bert.training.strategies import is_chief
 from keras_bert.training.tensorboard_log import TensorBoardLog
 
@@ -38,16 +38,14 @@ def resumable_fit(
     model,
     make_dataset: Callable,
     folder: RunFolder,
+    options: RunOptions,
     *,
     num_train_steps: int,
     batch_size: int,
-    save_checkpoints_steps: int,
-    tensorboard: bool = False,
     source: str = "the examples",
     stuck_input_seconds: float = 300.0,
     evaluations: Evaluations | None = None,
     first_callbacks=(),
-    callbacks=(),
 ) -> None:
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
@@ -55,15 +53,13 @@ def resumable_fit(
         model: a compiled task model.
         make_dataset: takes the number of updates made so far and returns the endless batches that follow.
         folder: the folder of the run.
+        options: the options of the run. Its callbacks are called after the checkpoint of a step is saved.
         num_train_steps: the number of updates of the whole run.
         batch_size: examples per update.
-        save_checkpoints_steps: number of updates between two checkpoints.
-        tensorboard: whether to write the metrics for TensorBoard too.
         source: the origin of the batches, for the report about a missing batch.
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         evaluations: evaluates the model while it trains, before the checkpoint of a step is saved.
         first_callbacks: further Keras callbacks that are called before the checkpoint of a step is saved.
-        callbacks: Keras callbacks that are called after it.
 
     Raises:
         InputError: all checkpoints are damaged, the loss is not a number, or the last checkpoint cannot be written.
@@ -77,7 +73,7 @@ def resumable_fit(
         return
     probe = _input_probe(model, source, stuck_input_seconds)
     steps = (start_step, num_train_steps)
-    metrics = TensorBoardLog(folder.path) if tensorboard and is_chief() else None
+    metrics = TensorBoardLog(folder.path) if options.tensorboard and is_chief() else None
     if evaluations:
         evaluations.tensorboard = metrics
     log = _training_log(model, folder, steps, batch_size, metrics, probe)
@@ -90,9 +86,9 @@ def resumable_fit(
         log,
         *([evaluations] if evaluations else []),
         *first_callbacks,
-        SaveCheckpoints(folder, *steps, save_checkpoints_steps),
+        SaveCheckpoints(folder, *steps, options.save_checkpoints_steps),
         StopAfterSigterm(folder, *steps, listener),
-        *callbacks,
+        *options.callbacks,
     ]
     # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
     num_steps = num_train_steps - start_step
@@ -155,31 +151,22 @@ def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputPr
 
 
 def compile_for_training(
-    model,
-    optimizer: keras.optimizers.Optimizer,
-    *,
-    with_xla: bool,
-    steps_per_execution: int = 1,
-    gradient_accumulation_steps: int = 1,
-    gradient_checkpointing: bool = False,
-    **arguments,
+    model, optimizer: keras.optimizers.Optimizer, options: RunOptions, *, with_xla: bool, **arguments
 ) -> None:
     """Compiles a task model, which has its own loss and metrics.
 
     Args:
         model: the task model.
         optimizer: the optimiser.
+        options: the options of the run.
         with_xla: whether XLA compiles the step, which takes seconds for every shape of batch. It always does on JAX.
-        steps_per_execution: number of updates between two returns to Python.
-        gradient_accumulation_steps: the number of parts in which each batch is computed.
-        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
         **arguments: further arguments of the model's `compile`.
     """
     model.compile(
         optimizer=optimizer,
-        steps_per_execution=steps_per_execution,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-        gradient_checkpointing=gradient_checkpointing,
+        steps_per_execution=options.steps_per_execution,
+        gradient_accumulation_steps=options.gradient_accumulation_steps,
+        gradient_checkpointing=options.gradient_checkpointing,
         # On JAX, False would run each operation of the step by itself.
         jit_compile=with_xla if on_tensorflow() else "auto",
         **arguments,

@@ -9,9 +9,8 @@ import pytest
 from example_records import GARDEN, PACKED, PAIR, VOCABULARY, example, pretraining_example, write_records
 
 from data_prep.create_pretraining_data import create_pretraining_data
-from data_prep.inspect_records import count_records, shown_records
+from data_prep.inspect_records import count_records, shown_records, vocabulary_of_records
 from data_prep.inspection.record_counts import read_batches
-from data_prep.inspection.record_vocabulary import vocabulary_of_records
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary

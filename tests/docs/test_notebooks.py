@@ -13,8 +13,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from data_prep.text.corpus import read_documents
-from data_prep.text.near_duplicates import SeenText
-from run_scripts.documentation_corpus import mask_names
+from run_scripts.documentation_corpus import SeenText, mask_names
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
 

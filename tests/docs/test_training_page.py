@@ -15,7 +15,7 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.program.option_flags import flag_names
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.training.distillation import Distillation
-from keras_bert.training.fine_tuning_options import FineTuningOptions
+from keras_bert.training.fine_tuning_options import FineTuningOptions, Grid
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.run_options import RunOptions
@@ -41,9 +41,11 @@ def script_with(word):
 
 def test_the_page_names_flags_that_exist_and_all_that_commands_share():
     shared = flags_of("run_flags") | flag_names(RunOptions)
-    defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers", "distillation_flags")
+    defined = shared | flags_of("fine_tuning_flags", "run_pretraining", "launch_workers")
     defined |= flags_of("run_classifier", "run_embeddings", "convert_checkpoint")
-    defined |= set().union(*map(flag_names, (FineTuningOptions, PretrainingRunOptions, Distillation, MaskingOptions)))
+    defined |= set().union(
+        *map(flag_names, (FineTuningOptions, Grid, PretrainingRunOptions, Distillation, MaskingOptions))
+    )
     defined |= {f"{name}_phase2" for name in flag_names(PretrainingPhase)}
     named = set(re.findall(r"--(\w+)", PAGE)) - OF_SLURM - OF_DOCKER - OF_XLA
     assert named <= defined, f"docs/training.md names flags that there are not: {named - defined}"

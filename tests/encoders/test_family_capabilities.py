@@ -158,7 +158,7 @@ WITHOUT[("xlnet", "ONNX export")] = "no: its attention is not written"
 PACKED = ("roberta", "distilbert", "electra", "modernbert", "gemma3_text", "mobilebert", "longformer", "big_bird")
 PACKED += ("xlnet", "mpnet", "deberta-v2")
 # The short run tests nearly every capability with ALBERT, whose layers are shared, and one with each other family.
-# Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_shared_trace.py), export 8-bit
+# Its other tests compare two devices (test_distributed_model.py), compile with XLA (test_block_runner.py), export 8-bit
 # weights (test_served_signatures.py), and train every family (test_families.py).
 SHORT = {
     *(("albert", name) for name in CHECKS if name not in ("two devices = one", "XLA", "8-bit export")),

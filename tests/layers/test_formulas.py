@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.accelerate import backend, fused_attention, kernels
+from keras_bert.accelerate import backend, kernels
 from keras_bert.layers import formulas
 from keras_bert.layers.choosing import attention_for, formulas_for, layouts_for
 
@@ -76,14 +76,14 @@ def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
 def test_fused_attention_has_the_values_and_gradients_of_its_formula(dtype, bias):
     inputs = [tf.cast(tf.constant(DRAW.normal(size=shape)), dtype) for shape in QUERY_KEY_VALUE]
     bias = tf.cast(bias, dtype)
-    ours = values_and_gradients(lambda *given: fused_attention.attention(*given, bias), inputs)
+    ours = values_and_gradients(lambda *given: backend.fused_attention(*given, bias), inputs)
     check_same(ours, values_and_gradients(lambda *given: formulas.attention(*given, bias), inputs), dtype)
 
 
 def test_only_inference_on_other_backends_than_tensorflow_fuses_attention(monkeypatch):
     assert [attention_for(training) for training in (False, True)] == [formulas.attention, kernels.attention]
     monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
-    assert [attention_for(training) for training in (False, True)] == [fused_attention.attention, kernels.attention]
+    assert [attention_for(training) for training in (False, True)] == [backend.fused_attention, kernels.attention]
 
 
 def test_kernels_and_formulas_have_the_same_functions_with_the_same_arguments():

@@ -13,11 +13,10 @@ from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import BertEmbeddings
-from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler
+from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler, PredictionHead
 from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
-from keras_bert.layers.prediction_head import PredictionHead
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.program.errors import InputError

@@ -18,7 +18,6 @@ from keras_bert.program.atomic_output import (
     check_output_file,
     check_output_folder,
     explain_write_errors,
-    remove_partial_files,
     replacement_folder,
 )
 from keras_bert.program.errors import InputError
@@ -175,13 +174,6 @@ def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
     assert "InputError: Cannot write" in result.stderr
     assert "a file grew over the size limit" in result.stderr
     assert os.listdir(tmp_path) == []
-
-
-def test_partial_files_of_a_killed_writer_are_removed(tmp_path):
-    for name in (".a.partial-12345678", ".a.b.partial-12345678", "a"):
-        (tmp_path / name).write_text("x")
-    remove_partial_files(tmp_path / "a")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.b.partial-12345678", "a"]
 
 
 def write(path, content=b"new"):

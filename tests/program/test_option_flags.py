@@ -13,7 +13,13 @@ from data_prep.build_vocabulary import VocabularyOptions, build_vocabulary
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program import option_flags
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, flag_values, given_values, options_of_flags
+from keras_bert.program.option_flags import (
+    define_option_flags,
+    flag_values,
+    given_values,
+    options_of_flags,
+    refuse_unneeded_flags,
+)
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.tasks.masked_lm.text_generation import GenerationOptions
@@ -32,7 +38,7 @@ class Bread(Options):
 
     thickness: int = option(2, "In centimetres.", at_least=1, at_most=9)
     kind: str = option("rye", "Its flour.", choices=("rye", "wheat"))
-    holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", at_least=0)
+    holes: Sequence[int] | None = option(None, "Where they are.", flag="hole_places", needs="salted", at_least=0)
     butter: Butter = Butter()
     eaten_by: str = "nobody"
 
@@ -44,6 +50,7 @@ def values(monkeypatch):
     for name in ("DEFINE", "DEFINE_boolean", "DEFINE_string", "DEFINE_list"):
         monkeypatch.setattr(flags, name, functools.partial(getattr(flags, name), flag_values=values))
     monkeypatch.setattr(option_flags, "FLAGS", values)
+    monkeypatch.setattr(flags, "FLAGS", values)
     return values
 
 
@@ -91,6 +98,15 @@ def test_flags_without_defaults_leave_what_is_not_given_to_the_dataclass(values)
     assert values["kind_of_guests"].help.endswith("Guests: Its flour. Default: rye.")
     found = flag_values(Bread, suffix="_of_guests", but=("holes", "butter"))
     assert {name: value for name, value in found.items() if value is not None} == {"thickness": 3}
+
+
+def test_a_flag_is_refused_without_the_flag_that_it_needs(values):
+    define_option_flags(Bread)
+    values(["command", "--hole_places=1"])
+    with pytest.raises(InputError, match="--hole_places has no effect without --salted. Leave it out."):
+        refuse_unneeded_flags(Bread)
+    values(["command", "--hole_places=1", "--salted"])
+    refuse_unneeded_flags(Bread)
 
 
 def test_what_is_given_is_told_from_defaults(values):

@@ -39,6 +39,7 @@ FineTuningOptions: max_seq_length >=3, num_train_epochs >0, warmup_proportion >=
 FinetuningOptions: max_seq_length >=3, doc_stride >=1, max_query_length >=1
 GISTEmbed: temperature >0
 GenerationOptions: length >=1, temperature >=0.0, top_k >=1, rounds >=1, revisions >=0
+Grid: batch_sizes >=1
 InBatchNegatives: temperature >0
 LabelTriplets: margin >0
 LambdaLoss: sigma >0, k >=1

@@ -8,7 +8,13 @@ import pytest
 from data_prep.text.corpus import read_documents
 from keras_bert.program.errors import InputError
 from run_scripts import documentation_corpus
-from run_scripts.documentation_corpus import LABELS, collect_documentation, mask_names, write_documentation_corpus
+from run_scripts.documentation_corpus import (
+    LABELS,
+    SeenText,
+    collect_documentation,
+    mask_names,
+    write_documentation_corpus,
+)
 from run_scripts.documentation_text import Module
 
 SIZES = {"num_train": 24, "num_test": 12}
@@ -103,3 +109,25 @@ def test_the_files_read_back_as_they_were(installed, tmp_path):
     assert [tuple(line.split("\t")) for line in lines[1:]] == documentation.splits["test"]
     with pytest.raises(InputError, match="is not empty"):
         write_documentation_corpus(tmp_path / "out", **SIZES)
+
+
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+
+
+def test_case_numbers_and_punctuation_make_no_difference():
+    seen = SeenText()
+    assert seen.add(SENTENCE) == 0.0
+    assert seen.known_share("the quick, brown fox (2) jumps over the 'lazy' DOG") == 1.0
+
+
+def test_text_put_together_from_several_texts_is_known():
+    seen = SeenText()
+    seen.add("the quick brown fox jumps")
+    seen.add("brown fox jumps over the lazy dog")
+    assert seen.known_share(SENTENCE) == 1.0
+
+
+def test_other_text_is_not_known():
+    seen = SeenText()
+    seen.add(SENTENCE)
+    assert seen.known_share("A dog that is lazy lies under a brown fox.") == 0.0

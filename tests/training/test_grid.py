@@ -6,20 +6,21 @@ import os
 import pytest
 
 from keras_bert.program.errors import InputError
+from keras_bert.training.fine_tuning_options import Grid
 from keras_bert.training.grid import Cell, best_cell, cells, run_grid
 
 
 def test_the_papers_grid_has_eighteen_runs_per_seed():
-    grid = cells()
+    grid = cells(Grid())
     assert len(grid) == 18
     assert {cell.train_batch_size for cell in grid} == {16, 32}
     assert {cell.learning_rate for cell in grid} == {5e-5, 3e-5, 2e-5}
     assert {cell.num_train_epochs for cell in grid} == {2, 3, 4}
-    assert len({cell.name for cell in cells(seeds=[1, 2, 3])}) == 54
+    assert len({cell.name for cell in cells(Grid(seeds=[1, 2, 3]))}) == 54
     assert grid[0].name == "batch16-rate5e-05-epochs2-seed12345"
 
 
-GRID = cells([16, 32], [5e-5], [2], seeds=[1, 2])
+GRID = cells(Grid([16, 32], [5e-5], [2], seeds=[1, 2]))
 SCORES = dict(zip(GRID, [0.9, 0.5, 0.6, 0.85], strict=True))
 
 
@@ -88,9 +89,9 @@ def test_a_run_that_diverged_is_never_the_best():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: cells(seeds=[]), "one or more different seeds"),
-        (lambda path: cells(seeds=[1, -1]), "seed must be a whole number .* Received: -1"),
-        (lambda path: cells(batch_sizes=[16, 16]), r"one or more different batch sizes. Received: \[16, 16\]"),
+        (lambda path: Grid(seeds=[]), "one or more different seeds"),
+        (lambda path: Grid(seeds=[1, -1]), "seed must be a whole number .* Received: -1"),
+        (lambda path: Grid(batch_sizes=[16, 16]), r"one or more different batch sizes. Received: \[16, 16\]"),
         (lambda path: run_grid(path, GRID, run_cell, "f1"), "no score 'f1' in .* Use one of: accuracy, loss"),
     ],
 )

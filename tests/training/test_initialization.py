@@ -10,7 +10,7 @@ from pretraining_runs import pretrain
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer
-from keras_bert.training.initialization import scale_output_projections
+from keras_bert.training.pretraining import scale_output_projections
 
 CONFIG = tiny.config(30, num_hidden_layers=4)
 

@@ -25,6 +25,7 @@ from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_options import RunOptions
 from keras_bert.training.throughput import measured_peak
 
 STILL = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -87,14 +88,15 @@ def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent
 
 def fit(folder, dataset, num_train_steps=8, callbacks=(), steps_per_execution=1, **options):
     model = BertPretrainer(CONFIG)
-    compile_for_training(model, AdamW(1e-3), with_xla=False, steps_per_execution=steps_per_execution)
+    run = RunOptions(save_checkpoints_steps=100, steps_per_execution=steps_per_execution)
+    compile_for_training(model, AdamW(1e-3), run, with_xla=False)
     resumable_fit(
         model,
         lambda start_step: dataset,
         RunFolder(folder, {"run": "test"}),
+        run,
         num_train_steps=num_train_steps,
         batch_size=16,
-        save_checkpoints_steps=100,
         first_callbacks=callbacks,
         **options,
     )

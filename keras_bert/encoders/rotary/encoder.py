@@ -8,10 +8,9 @@ from keras import ops
 from keras_bert.encoders.rotary.attention import LocalBias, rotary_angles, rotary_frequencies
 from keras_bert.encoders.rotary.block import RotaryBlock
 from keras_bert.encoders.rotary.config import BEFORE, CLS, GLOBAL, LATE, LAYER_NORM, RMS_NORM_PLUS_1, RotaryConfig
-from keras_bert.layers.heads import Pooler
+from keras_bert.layers.heads import Pooler, PredictionHead
 from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
 from keras_bert.layers.numbered_mask import local_attention_bias, window_bias
-from keras_bert.layers.prediction_head import PredictionHead
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.encoder_base import (
     ATTENTION_SCORES,

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_bert.layers.lora import merged_kernel
+from keras_bert.layers.bert_layer import merged_kernel
 from keras_bert.serving.graph.onnx_graph import OnnxGraph
 
 

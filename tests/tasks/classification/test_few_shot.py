@@ -12,8 +12,7 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.tasks.classification import few_shot
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.few_shot import few_shot_pairs
-from keras_bert.training.few_shot import train_few_shot
-from keras_bert.training.fine_tuning import FineTuningOptions
+from keras_bert.training.fine_tuning import FineTuningOptions, train_few_shot
 from keras_bert.training.starting_point import StartingPoint
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

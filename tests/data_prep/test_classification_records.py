@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep.finetuning.usual_columns import usual_label_column, usual_text_columns
+from data_prep.finetuning.classification_records import usual_label_column, usual_text_columns
 
 
 @pytest.mark.parametrize(

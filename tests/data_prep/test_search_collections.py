@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from data_prep.finetuning.beir_folder import read_beir_folder
-from data_prep.finetuning.search_pairs import read_search_pairs
+from data_prep.finetuning.search_collections import read_beir_folder, read_search_pairs
 from keras_bert.program.errors import InputError
 
 CORPUS = [
