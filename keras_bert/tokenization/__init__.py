@@ -3,7 +3,6 @@
 tokenizer.py               the interfaces of every kind, and special tokens by role
 token_lists.py             tokens of many texts as NumPy arrays, by tokenizers in Python
 vocabulary.py              vocab.txt, and the settings of WordPiece
-text_rules.py              the settings by which WordPiece makes words of a text
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 wordpiece_files.py         its files: vocab.txt or tokenizer.json, and those with settings
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
@@ -29,7 +28,6 @@ sentence_piece_files.py    its files in folders of Hugging Face: the model file 
 sentence_piece_forms.py    how the tokenizers of the classes of Hugging Face differ: ids, special tokens, files
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
-tokenizer_files.py         bounded reads
 tokenizer_json.py          what all kinds share in Hugging Face's files: settings, added tokens, rows
 kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers

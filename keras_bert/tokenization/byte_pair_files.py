@@ -20,8 +20,8 @@ from keras_bert.tokenization.tokenizer import (
     MODERN_BERT_SPECIAL_TOKENS,
     ROBERTA_SPECIAL_TOKENS,
     SpecialTokens,
+    check_count,
 )
-from keras_bert.tokenization.tokenizer_files import check_count
 from keras_bert.tokenization.tokenizer_json import (
     BYTE_FALLBACK_CLASSES,
     BYTE_PAIR_CLASSES,

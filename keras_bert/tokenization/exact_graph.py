@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.fast_normalizer import needs_stand_in
-from keras_bert.tokenization.text_rules import TextRules
+from keras_bert.tokenization.unicode_table import TextRules
 
 # Bits of the property table; the higher bits hold the canonical combining class.
 _REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE, _STAND_IN = (1 << bit for bit in range(8))

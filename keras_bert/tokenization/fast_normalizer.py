@@ -15,7 +15,7 @@ import flatbuffers
 import numpy as np
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.text_rules import TextRules
+from keras_bert.tokenization.unicode_table import TextRules
 
 # Characters that are punctuation in older Unicode versions but not in 14.0: an old server would split words there.
 FORMER_PUNCTUATION = (0x166D, 0x111C9)

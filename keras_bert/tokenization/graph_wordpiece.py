@@ -17,8 +17,8 @@ from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, changes, flagged
 from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.text_pieces import StandIns, TextPieces
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.tokenizer import GraphForm
+from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

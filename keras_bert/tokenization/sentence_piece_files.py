@@ -30,7 +30,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
     composing_rules,
 )
-from keras_bert.tokenization.tokenizer_files import check_count
+from keras_bert.tokenization.tokenizer import check_count
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,

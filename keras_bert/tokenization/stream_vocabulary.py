@@ -13,8 +13,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import member, read_json_object, strings
-from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable, check_unicode
-from keras_bert.tokenization.tokenizer_files import check_count
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable, check_count, check_unicode
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE
 
 VOCABULARY_JSON = "stream_vocab.json"

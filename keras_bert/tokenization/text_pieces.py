@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.fast_normalizer import STAND_INS, needs_stand_in
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 
 
 class StandIns:

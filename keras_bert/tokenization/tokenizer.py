@@ -13,6 +13,9 @@ from typing import Any
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter
 
+# The most tokens of a vocabulary, or merges: XLM-V has 902,000 tokens, Gemma 515,000 merges.
+MOST_TOKENS = 1 << 20
+
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
@@ -331,3 +334,9 @@ def check_special_tokens(special_tokens: SpecialTokens, ids: Mapping[str, int], 
             f"{' '.join(special_tokens.names)}. Name those of this vocabulary with "
             "SpecialTokens(...), or use the vocabulary that the model was trained with."
         )
+
+
+def check_count(count: int, what: str, where: str, most: int = MOST_TOKENS) -> None:
+    """Raises `InputError` if the file `where` has more than `most` of `what`, such as "tokens"."""
+    if count > most:
+        raise InputError(f"{where} has {count:,} {what}. At most {most:,} are supported. Give the right file.")

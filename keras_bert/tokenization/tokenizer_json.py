@@ -16,8 +16,7 @@ from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.registry import families
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.tokenizer import SpecialTokens
-from keras_bert.tokenization.tokenizer_files import check_count
+from keras_bert.tokenization.tokenizer import SpecialTokens, check_count
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.exact_graph import flagged, table
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Nodes of the trie: above the tokens that begin a word, and above those that continue one.

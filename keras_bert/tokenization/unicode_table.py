@@ -1,4 +1,5 @@
-"""Lookups in the frozen data of Unicode 14.0 (unicode_14.txt), shared by the Python and the graph tokenizers.
+"""Lookups in the frozen data of Unicode 14.0 (unicode_14.txt), shared by the Python and the graph tokenizers, and the
+settings by which WordPiece makes words of a text.
 
 Python's `unicodedata` and `str.lower` depend on the Python version, and TensorFlow's ICU on the server, so neither is
 used.
@@ -7,6 +8,10 @@ used.
 import functools
 import importlib.resources
 from collections.abc import Iterator
+from typing import NamedTuple
+
+# A longer word becomes one [UNK], unless a vocabulary states another number.
+MAX_CHARACTERS_PER_WORD = 200
 
 CAPITAL_SIGMA = 0x3A3
 FINAL_SIGMA = 0x3C2
@@ -221,3 +226,29 @@ def _hangul_decompositions() -> Iterator[tuple[int, tuple[int, ...]]]:
 def is_cjk(point: int) -> bool:
     """Returns whether google-research/bert makes the character a separate word (ideographs, not kana or Hangul)."""
     return point >= CJK_RANGES[0][0] and any(first <= point <= last for first, last in CJK_RANGES)
+
+
+class TextRules(NamedTuple):
+    """How a text becomes words.
+
+    Attributes:
+        lower_case: whether it is lower-cased.
+        strip_accents: whether it is decomposed and non-spacing marks are dropped.
+        chinese_chars: whether every CJK ideograph is a word.
+        max_characters: a word with more characters is unknown.
+    """
+
+    lower_case: bool
+    strip_accents: bool
+    chinese_chars: bool = True
+    max_characters: int = MAX_CHARACTERS_PER_WORD
+
+    def changed_points(self) -> dict[int, tuple[int, ...]]:
+        """Returns code point -> its replacement, if that differs. Marks are not dropped."""
+        if not self.strip_accents:
+            return lowered_points() if self.lower_case else {}
+        return folded_points() if self.lower_case else decompositions()
+
+    def dropped_marks(self) -> frozenset[int]:
+        """Returns the marks that are dropped."""
+        return nonspacing_marks() if self.strip_accents else frozenset()

@@ -11,9 +11,8 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.tokenization.added_tokens import AddedToken, check_added_tokens
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, SpecialTokens, TokenTable, check_unicode
-from keras_bert.tokenization.tokenizer_files import check_count
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, SpecialTokens, TokenTable, check_count, check_unicode
+from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 
 VOCABULARY_FILE = "vocab.txt"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

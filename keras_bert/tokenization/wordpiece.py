@@ -22,8 +22,8 @@ from typing import Any
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
-from keras_bert.tokenization.text_rules import TextRules
 from keras_bert.tokenization.tokenizer import Tokenizer, not_a_text
+from keras_bert.tokenization.unicode_table import TextRules
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Words of a text repeat, so results are cached: at most so many stretches, each with at most so many characters.

@@ -14,7 +14,6 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import checked, member
-from keras_bert.tokenization.text_rules import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens
 from keras_bert.tokenization.tokenizer_json import (
     GENERIC_CLASSES,
@@ -34,6 +33,7 @@ from keras_bert.tokenization.tokenizer_json import (
     special_tokens_of,
     without_roles,
 )
+from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary, unused_rows
 
 # The name of the setting in tokenizer.json, and in our tokenizer_config.json.

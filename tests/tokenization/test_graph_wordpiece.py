@@ -13,7 +13,7 @@ from tokenizer_comparison import differences, expected_in_bytes
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.text_rules import TextRules
+from keras_bert.tokenization.unicode_table import TextRules
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
