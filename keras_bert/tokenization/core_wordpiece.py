@@ -10,7 +10,14 @@ The steps:
 
 import tensorflow as tf
 
-from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, flagged, rows_of_first, splits_behind_single
+from keras_bert.tokenization.exact_graph import (
+    ExactTokenizer,
+    as_strings,
+    behind_single,
+    flagged,
+    indices_of_rows,
+    starts_in_rows,
+)
 from keras_bert.tokenization.graph_wordpiece import added_tokens_of
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.trie_pieces import TriePieces
@@ -47,16 +54,12 @@ class CoreWordPiece(tf.Module, GraphForm):
         texts = as_strings(texts)
         parts = tf.strings.split(texts, " ")
         # A part begins behind the space that ends the part before it.
-        begins = tf.cumsum(tf.strings.length(parts.values) + 1, exclusive=True)
-        begins -= tf.repeat(tf.gather(tf.concat([begins, [0]], 0), parts.row_starts()), parts.row_lengths())
+        begins = starts_in_rows(parts, tf.strings.length(parts.values) + 1)
         different, numbers = tf.unique(parts.values)
         pieces, splits, rows = self._tokenize_parts(different)
-        rows = tf.gather(rows, numbers)
-        firsts = tf.gather(splits, rows)
-        counts = tf.gather(splits, rows + 1) - firsts
-        indices = tf.ragged.range(firsts, firsts + counts)
+        indices = indices_of_rows(splits, tf.gather(rows, numbers))
         ids, starts, ends = (tf.gather(values, indices.values) for values in pieces)
-        begins = tf.repeat(begins, counts)
+        begins = tf.repeat(begins, indices.row_lengths())
         text_splits = tf.gather(indices.row_splits, parts.row_splits)
         return tuple(
             tf.RaggedTensor.from_row_splits(values, text_splits, validate=False)
@@ -77,4 +80,5 @@ class CoreWordPiece(tf.Module, GraphForm):
             tf.concat([tf.zeros_like(lengths), tf.cast(starts, tf.int32)], 0),
             tf.concat([lengths, tf.cast(ends, tf.int32)], 0),
         )
-        return pieces, splits_behind_single(tf.size(whole), splits), rows_of_first(is_whole)
+        rows, splits = behind_single(is_whole, splits)
+        return pieces, splits, rows

@@ -5,6 +5,8 @@ texts that need it. wordpiece.py has the same steps in Python, for one text at a
 """
 
 import functools
+import itertools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +39,34 @@ class CodePointTable(tf.Module):
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._numbers, tf.gather(self._starts, points // _BLOCK) + points % _BLOCK)
+
+
+class CodePointReplacements(tf.Module):
+    """Replaces code points by others.
+
+    Args:
+        replacements: code point -> those that take its place. The others stay.
+    """
+
+    def __init__(self, replacements: Mapping[int, tuple[int, ...]]):
+        super().__init__()
+        rows = np.zeros(0x110000, np.int32)  # row 0 is for code points that stay
+        rows[list(replacements)] = np.arange(1, len(replacements) + 1)
+        lengths = np.array([1, *map(len, replacements.values())])
+        self._rows = CodePointTable(rows)
+        self._lengths = tf.constant(lengths, tf.int32)
+        self._starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
+        self._values = tf.constant([0, *itertools.chain.from_iterable(replacements.values())], tf.int32)
+
+    def __call__(self, points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the new code points, and the index of the source of each."""
+        rows = self._rows(points)
+        lengths = tf.gather(self._lengths, rows)
+        sources = tf.repeat(tf.range(tf.size(points)), lengths)
+        within = tf.range(tf.size(sources)) - tf.gather(tf.cumsum(lengths, exclusive=True), sources)
+        rows = tf.gather(rows, sources)
+        values = tf.gather(self._values, tf.gather(self._starts, rows) + within)
+        return tf.where(tf.equal(rows, 0), tf.gather(points, sources), values), sources
 
 
 class Sources(NamedTuple):
@@ -80,11 +110,7 @@ class ExactTokenizer(tf.Module):
         self._cut_words = cut_words
         self._rules = rules
         self._properties = CodePointTable(_property_numbers(rules.chinese_chars))
-        rows, lengths, values = _changes_of_points(rules)
-        self._fold_rows = CodePointTable(rows)
-        self._fold_lengths = tf.constant(lengths, tf.int32)
-        self._fold_starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
-        self._fold_values = tf.constant(values, tf.int32)
+        self._folded = CodePointReplacements(rules.changed_points())
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Tokenizes strings of shape `(rows,)`.
@@ -95,7 +121,7 @@ class ExactTokenizer(tf.Module):
         points, starts, ends, tokens, rows = self._normalized_characters(texts, keeps_space=False)
         properties = self._properties(points)
         is_punctuation = tf.not_equal(properties & _PUNCTUATION, 0)
-        word_starts = changes(tokens) | is_punctuation | _after(is_punctuation)
+        word_starts = changes(tokens) | is_punctuation | shifted(is_punctuation, 1, False)
         needs_stand_in = tf.not_equal(properties & _STAND_IN, 0)
         ids, piece_words, first, last = self._cut_words(points, needs_stand_in, word_starts)
         piece_rows = tf.gather(flagged(word_starts, rows)[0], piece_words)
@@ -133,7 +159,11 @@ class ExactTokenizer(tf.Module):
         """
         points, starts, stretches, tokens, rows, stretch_ends = self._kept_characters(texts, keeps_space)
         points, sources = self._changed(points, tokens)
-        ends = tf.gather(_source_ends(starts, stretches, stretch_ends, sources), sources)
+        # A source ends where the next kept one of its stretch starts.
+        (distinct,) = flagged(changes(sources), sources)
+        left, stretches = tf.gather(starts, distinct), tf.gather(stretches, distinct)
+        left_ends = next_in_group(left, stretches, tf.gather(stretch_ends, stretches))
+        ends = tf.gather(left_ends, tf.cumsum(tf.cast(changes(sources), tf.int32)) - 1)
         return points, tf.gather(starts, sources), ends, tf.gather(tokens, sources), tf.gather(rows, sources)
 
     def _kept_characters(self, texts, keeps_space: bool):
@@ -152,15 +182,17 @@ class ExactTokenizer(tf.Module):
         kept = tf.equal(properties & _REMOVED, 0)
         if keeps_space:
             # Every white space is a stretch of its own.
-            breaks |= _after(is_space)
+            breaks |= shifted(is_space, 1, False)
             points = tf.where(is_space, ord(" "), points)
         else:
             kept &= ~is_space
         stretches = tf.cumsum(tf.cast(breaks, tf.int32)) - 1
-        stretch_ends = _stretch_ends(*flagged(breaks, starts, rows), texts)
+        break_starts, break_rows = flagged(breaks, starts, rows)
+        row_ends = tf.gather(tf.cast(tf.strings.length(texts), tf.int64), break_rows)
+        stretch_ends = next_in_group(break_starts, break_rows, row_ends)
         is_cjk = tf.not_equal(properties & _CJK, 0)
         points, starts, stretches, rows, is_cjk = flagged(kept, points, starts, stretches, rows, is_cjk)
-        tokens = tf.cumsum(tf.cast(changes(stretches) | is_cjk | _after(is_cjk), tf.int32))
+        tokens = tf.cumsum(tf.cast(changes(stretches) | is_cjk | shifted(is_cjk, 1, False), tf.int32))
         return points, starts, stretches, tokens, rows, stretch_ends
 
     def _changed(self, points, tokens):
@@ -173,14 +205,7 @@ class ExactTokenizer(tf.Module):
                 lambda: self._with_final_sigmas(points, tokens),
                 lambda: points,
             )
-        rows = self._fold_rows(points)
-        lengths = tf.gather(self._fold_lengths, rows)
-        sources = tf.repeat(tf.range(tf.size(points)), lengths)
-        within = tf.range(tf.size(sources)) - tf.gather(tf.cumsum(lengths, exclusive=True), sources)
-        rows = tf.gather(rows, sources)
-        values = tf.gather(self._fold_values, tf.gather(self._fold_starts, rows) + within)
-        # Row 0 is for characters that do not change.
-        points = tf.where(tf.equal(rows, 0), tf.gather(points, sources), values)
+        points, sources = self._folded(points)
         return self._without_marks(points, tokens, sources) if self._rules.strip_accents else (points, sources)
 
     def _without_marks(self, points, tokens, sources):
@@ -208,9 +233,8 @@ class ExactTokenizer(tf.Module):
         seen_tokens = tf.gather(tokens, indices)
         is_cased = tf.not_equal(tf.gather(properties, indices) & _CASED, 0)
         is_first = changes(seen_tokens)
-        is_last = tf.concat([is_first[1:], tf.ones_like(is_first[:1])], 0)
-        cased_before = _after(is_cased) & ~is_first
-        cased_after = tf.concat([is_cased[1:], tf.zeros_like(is_cased[:1])], 0) & ~is_last
+        cased_before = shifted(is_cased, 1, False) & ~is_first
+        cased_after = shifted(is_cased, -1, False) & ~shifted(is_first, -1, True)
         is_sigma = tf.equal(tf.gather(points, indices), unicode_table.CAPITAL_SIGMA)
         (final,) = flagged(is_sigma & cased_before & ~cased_after, indices)
         return tf.tensor_scatter_nd_update(
@@ -239,17 +263,6 @@ def _property_numbers(chinese_chars: bool) -> np.ndarray:
     return numbers
 
 
-@functools.cache
-def _changes_of_points(rules: TextRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the row number of every code point, the lengths of the rows, and the concatenated rows."""
-    changed = rules.changed_points()
-    rows = np.zeros(0x110000, np.int32)
-    rows[list(changed)] = np.arange(1, len(changed) + 1)
-    lengths = np.array([1, *map(len, changed.values())])
-    values = np.array([0, *(part for parts in changed.values() for part in parts)])
-    return rows, lengths, values
-
-
 def as_strings(texts) -> tf.Tensor:
     """Returns texts as a string tensor `(texts,)`."""
     try:
@@ -266,16 +279,28 @@ def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
     return [tf.gather(tensor, indices) for tensor in values]
 
 
-def rows_of_first(is_first: tf.Tensor) -> tf.Tensor:
-    """Numbers rows, the flagged ones first: [False, True, True, False] -> [2, 0, 1, 3]"""
-    firsts = tf.cumsum(tf.cast(is_first, tf.int32))
-    others = tf.range(tf.size(is_first)) - firsts
-    return tf.where(is_first, firsts - 1, others + firsts[-1:])
+def behind_single(is_single: tf.Tensor, splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Puts the rows that have a single value in front of the others, which have these row splits.
+
+    Returns:
+        the place of each row, and the row splits of all: [False, True, True, False], [0, 3, 4] -> [2, 0, 1, 3],
+        [0, 1, 2, 5, 6]
+    """
+    singles = tf.cumsum(tf.cast(is_single, tf.int32))
+    count = tf.size(is_single) - tf.size(splits, tf.int32) + 1
+    rows = tf.where(is_single, singles - 1, tf.range(tf.size(is_single)) - singles + count)
+    return rows, tf.concat([tf.range(count), tf.cast(splits, tf.int32) + count], 0)
 
 
-def splits_behind_single(count: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """Row splits of `count` rows of one value each, followed by other rows: 2, [0, 3, 4] -> [0, 1, 2, 5, 6]"""
-    return tf.concat([tf.range(count), tf.cast(splits, tf.int32) + count], 0)
+def indices_of_rows(splits: tf.Tensor, rows: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the indices of the values of rows: [0, 2, 3], [1, 0] -> [[2], [0, 1]]"""
+    return tf.ragged.range(tf.gather(splits, rows), tf.gather(splits, rows + 1))
+
+
+def starts_in_rows(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns where each value of a row starts: [["a", "bc"], ["d"]], [1, 2, 1] -> [0, 1, 0]"""
+    starts = tf.cumsum(lengths, exclusive=True)
+    return starts - tf.repeat(tf.gather(tf.concat([starts, [0]], 0), rows.row_starts()), rows.row_lengths())
 
 
 def table(keys: tf.Tensor, values: tf.Tensor, default: int) -> tf.lookup.StaticHashTable:
@@ -290,29 +315,17 @@ def changes(values: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
 
 
-def _after(flags: tf.Tensor) -> tf.Tensor:
-    """[True, False, False] -> [False, True, False]"""
-    return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], 0)
+def shifted(values: tf.Tensor, places: int, fill) -> tf.Tensor:
+    """Shifts values, filling with 0 here: [1, 2, 3] -> [0, 1, 2] by 1 place, [2, 3, 0] by -1."""
+    padding = tf.fill([abs(places)], tf.cast(fill, values.dtype))
+    if places > 0:
+        return tf.concat([padding, values], 0)[: tf.size(values)]
+    return tf.concat([values, padding], 0)[-places:]
 
 
-def _stretch_ends(break_starts, break_rows, texts):
-    """Returns the end of each stretch: the next break of its row, or the end of the row."""
-    row_ends = tf.gather(tf.cast(tf.strings.length(texts), tf.int64), break_rows)
-    next_in_row = tf.concat([tf.equal(break_rows[1:], break_rows[:-1]), tf.zeros_like(break_rows[:1], tf.bool)], 0)
-    next_starts = tf.concat([break_starts[1:], tf.zeros_like(break_starts[:1])], 0)
-    return tf.where(next_in_row, next_starts, row_ends)
-
-
-def _source_ends(starts, stretches, stretch_ends, sources):
-    """Returns the end of each source character: the start of the next kept one, or the end of its stretch."""
-    (distinct,) = flagged(changes(sources), sources)
-    left_starts, left_stretches = tf.gather(starts, distinct), tf.gather(stretches, distinct)
-    joins = tf.concat(
-        [tf.equal(left_stretches[1:], left_stretches[:-1]), tf.zeros_like(left_stretches[:1], tf.bool)], 0
-    )
-    next_starts = tf.concat([left_starts[1:], tf.zeros_like(left_starts[:1])], 0)
-    ends = tf.where(joins, next_starts, tf.gather(stretch_ends, left_stretches))
-    return tf.scatter_nd(distinct[:, tf.newaxis], ends, tf.shape(starts))
+def next_in_group(values: tf.Tensor, groups: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the next value of the same group, or its end: [1, 4, 2], groups [0, 0, 1], ends [9, 9, 7] -> [4, 9, 7]"""
+    return tf.where(tf.equal(groups, shifted(groups, -1, -1)), shifted(values, -1, 0), ends)
 
 
 def canonical_order(tokens: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:

@@ -15,7 +15,7 @@ import flatbuffers
 import numpy as np
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.unicode_table import TextRules
+from keras_bert.tokenization.unicode_table import TextRules, character_class
 
 # Characters that are punctuation in older Unicode versions but not in 14.0: an old server would split words there.
 FORMER_PUNCTUATION = (0x166D, 0x111C9)
@@ -154,13 +154,12 @@ def table_text_pattern(rules: TextRules) -> str:
     if rules.strip_accents:
         covered[[*_marks_that_move(rules)]] = False
     if not rules.lower_case:
-        return f"[{_character_class(covered)}]*"
+        return f"[{character_class(np.flatnonzero(covered))}]*"
+    # A sigma before a cased letter is never final.
     sigma = unicode_table.CAPITAL_SIGMA
     covered[sigma] = False
-    # A sigma before a cased letter is never final.
-    cased = np.zeros_like(covered)
-    cased[list(unicode_table.cased_letters())] = True
-    return f"(?:[{_character_class(covered)}]|\\x{{{sigma:x}}}+[{_character_class(covered & cased)}])*"
+    cased = [point for point in unicode_table.cased_letters() if covered[point]]
+    return f"(?:[{character_class(np.flatnonzero(covered))}]|\\x{{{sigma:x}}}+[{character_class(cased)}])*"
 
 
 def _marks_that_move(rules: TextRules) -> set[int]:
@@ -179,9 +178,3 @@ def short_words_pattern(rules: TextRules) -> str:
     separator = r" -/:-@\[-`{-~\x{3001}-\x{3003}\x{3008}-\x{3011}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}"
     word = f"[^{separator}]{{0,{rules.max_characters}}}"
     return f"(?:{word}[{separator}])*{word}"
-
-
-def _character_class(marked: np.ndarray) -> str:
-    """Returns the inside of a bracket expression that matches the marked code points."""
-    edges = np.flatnonzero(np.diff(marked.astype(np.int8), prepend=0, append=0))
-    return "".join(f"\\x{{{first:x}}}-\\x{{{end - 1:x}}}" for first, end in edges.reshape(-1, 2).tolist())

@@ -3,7 +3,6 @@
 The results equal those of added_tokens.py. All operations are core TensorFlow operations.
 """
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -13,8 +12,8 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedToken, by_stage, in_normal_form
-from keras_bert.tokenization.exact_graph import as_strings, flagged, table
-from keras_bert.tokenization.unicode_table import WHITE_SPACE
+from keras_bert.tokenization.exact_graph import as_strings, flagged, shifted, starts_in_rows, table
+from keras_bert.tokenization.unicode_table import WHITE_SPACE, character_class
 
 # A text is split at U+0000, which is written differently before: U+0001 begins the form of U+0000 and of itself.
 _ESCAPES = (("\x01", "\x01\x02"), ("\x00", "\x01\x03"))
@@ -108,6 +107,8 @@ class _Cutter(tf.Module):
         super().__init__()
         self._pattern = _compiled(_any_of(tokens), len(tokens))
         self._single = _any_of(content for content, token in tokens.items() if token.single_word)
+        self._word = f"[{character_class(unicode_table.word_characters())}]"
+        self._space = f"[{character_class(WHITE_SPACE)}]+"
         numbers = tf.constant([ids[token.content] for token in tokens.values()], tf.int32)
         self._ids = table(tf.constant([content.encode() for content in tokens]), numbers, -1)
         self._takes_before, self._takes_after = (
@@ -145,8 +146,7 @@ class _Cutter(tf.Module):
         is_added = tf.equal(number % 2, 1)
         numbers = tf.where(is_added, self._ids.lookup(values), -1)
         lengths = tf.strings.length(values)
-        starts = tf.cumsum(lengths, exclusive=True)
-        starts -= tf.repeat(tf.gather(tf.concat([starts, [0]], 0), pieces.row_starts()), pieces.row_lengths())
+        starts = starts_in_rows(pieces, lengths)
         ends = starts + lengths
         leading = lengths - tf.strings.length(tf.strings.regex_replace(values, "^ +", ""))
         trailing = lengths - tf.strings.length(tf.strings.regex_replace(values, " +$", ""))
@@ -160,15 +160,10 @@ class _Cutter(tf.Module):
 
     def _without_parts_of_words(self, texts):
         """Opens the enclosures of single words that touch another word character."""
-        word, behind, before = (
-            f"[{character_class(unicode_table.word_characters())}]",
-            f"(?:{_CLOSE})?",
-            f"(?:{_OPEN})?",
-        )
+        behind_word = f"({self._word}(?:{_CLOSE})?){_OPEN}({self._single}){_CLOSE}"
+        before_word = f"{_OPEN}({self._single}){_CLOSE}((?:{_OPEN})?{self._word})"
         # A match includes its neighbour, so of several in a row every second one is left to the next pass.
-        for pattern in (f"({word}{behind}){_OPEN}({self._single}){_CLOSE}",) * 2:
-            texts = tf.strings.regex_replace(texts, pattern, "\\1\\2")
-        for pattern in (f"{_OPEN}({self._single}){_CLOSE}({before}{word})",) * 2:
+        for pattern in (behind_word, behind_word, before_word, before_word):
             texts = tf.strings.regex_replace(texts, pattern, "\\1\\2")
         return texts
 
@@ -178,13 +173,13 @@ class _Cutter(tf.Module):
         Returns:
             the pieces, and how many bytes went from the start of each, int32.
         """
-        skipped, space = tf.zeros_like(numbers), f"[{character_class(WHITE_SPACE)}]+"
+        skipped = tf.zeros_like(numbers)
         if self._takes_before.shape[0]:
-            takes = _is_one_of(tf.concat([numbers[1:], [-1]], 0)[: tf.size(numbers)], self._takes_before)
-            values = tf.where(takes, tf.strings.regex_replace(values, f"{space}$", ""), values)
+            takes = _is_one_of(shifted(numbers, -1, -1), self._takes_before)
+            values = tf.where(takes, tf.strings.regex_replace(values, f"{self._space}$", ""), values)
         if self._takes_after.shape[0]:
-            takes = _is_one_of(tf.concat([[-1], numbers[:-1]], 0)[: tf.size(numbers)], self._takes_after)
-            left = tf.where(takes, tf.strings.regex_replace(values, f"^{space}", ""), values)
+            takes = _is_one_of(shifted(numbers, 1, -1), self._takes_after)
+            left = tf.where(takes, tf.strings.regex_replace(values, f"^{self._space}", ""), values)
             skipped, values = tf.strings.length(values) - tf.strings.length(left), left
         return values, skipped
 
@@ -227,11 +222,3 @@ def _quoted(text: str) -> str:
     return "".join(
         character if re.fullmatch("[A-Za-z0-9]", character) else f"\\x{{{ord(character):X}}}" for character in text
     )
-
-
-@functools.cache
-def character_class(points: frozenset[int]) -> str:
-    """Returns code points as the inside of brackets of RE2: {0x41, 0x42, 0x61} -> "\\x{41}-\\x{42}\\x{61}-\\x{61}" """
-    firsts = [point for point in sorted(points) if point - 1 not in points]
-    lasts = [point for point in sorted(points) if point + 1 not in points]
-    return "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in zip(firsts, lasts, strict=True))

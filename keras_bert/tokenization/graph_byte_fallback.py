@@ -9,10 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.byte_fallback import SPACE_MARK, ByteFallbackTokenizer
-from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged, table
-from keras_bert.tokenization.graph_added_tokens import character_class
+from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged, shifted, table
 from keras_bert.tokenization.graph_byte_pair import GraphBytePair, bytes_of, characters
-from keras_bert.tokenization.graph_byte_pair_words import shifted
+from keras_bert.tokenization.unicode_table import character_class
 
 _UNKNOWN = -1
 _REPLACEMENT = 0xFFFD  # what invalid bytes are decoded as
@@ -76,7 +75,7 @@ class GraphByteFallback(GraphBytePair):
         """
         points, rows, starts = characters(texts)
         raw = bytes_of(texts)
-        ends = tf.concat([starts[1:], tf.shape(raw)], 0)[: tf.size(starts)]
+        ends = shifted(starts, -1, tf.size(raw))
         # A U+FFFD that is not written as such stands for invalid bytes.
         is_invalid = tf.equal(points, _REPLACEMENT) & (
             tf.not_equal(ends - starts, 3) | tf.not_equal(tf.gather(raw, starts), 0xEF)

@@ -21,23 +21,19 @@ from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_ear
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
     as_strings,
+    behind_single,
     changes,
     flagged,
-    rows_of_first,
-    splits_behind_single,
+    indices_of_rows,
+    shifted,
     table,
 )
-from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens, character_class
-from keras_bert.tokenization.graph_byte_pair_words import (
-    class_numbers,
-    gpt_2_word_begins,
-    llama_3_word_begins,
-    shifted,
-)
+from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
+from keras_bert.tokenization.graph_byte_pair_words import class_numbers, gpt_2_word_begins, llama_3_word_begins
 from keras_bert.tokenization.graph_nfc import GraphNfc
 from keras_bert.tokenization.nfc import nfc_with_sources
 from keras_bert.tokenization.tokenizer import GraphForm
-from keras_bert.tokenization.unicode_table import WHITE_SPACE
+from keras_bert.tokenization.unicode_table import WHITE_SPACE, character_class
 
 _NO_MERGE = np.int32(2**31 - 1)
 
@@ -175,17 +171,11 @@ class GraphBytePair(tf.Module, GraphForm):
         whole = self._whole_words.lookup(different)
         is_whole = whole >= 0
         parts, part_splits = self._join(*flagged(~is_whole, different))
-        # The rows of the distinct words: first those that are one token, then the joined ones.
-        (whole,) = flagged(is_whole, whole)
-        values = tf.concat([whole, parts], 0)
-        begins = splits_behind_single(tf.size(whole), part_splits)
-        rows = tf.gather(rows_of_first(is_whole), places)
-        firsts = tf.gather(begins, rows)
-        counts = tf.gather(begins, rows + 1) - firsts
-        token_splits = tf.concat([[0], tf.cumsum(counts)], 0)
-        indices = tf.range(token_splits[-1]) + tf.repeat(firsts - token_splits[:-1], counts)
-        splits = tf.cast(tf.gather(token_splits, word_splits), tf.int64)
-        return tf.RaggedTensor.from_row_splits(tf.gather(values, indices), splits, validate=False)
+        values = tf.concat([*flagged(is_whole, whole), parts], 0)
+        rows, splits = behind_single(is_whole, part_splits)
+        indices = indices_of_rows(splits, tf.gather(rows, places))
+        splits = tf.gather(indices.row_splits, word_splits)
+        return tf.RaggedTensor.from_row_splits(tf.gather(values, indices.values), splits, validate=False)
 
     def _split(self, texts):
         """Splits texts into words.
@@ -198,7 +188,7 @@ class GraphBytePair(tf.Module, GraphForm):
         text_starts = tf.cumsum(text_lengths, exclusive=True)
         begins = self._word_begins(points, changes(rows))
         word_rows, firsts = flagged(begins, rows, places)
-        ends = tf.concat([firsts[1:], [tf.reduce_sum(text_lengths)]], 0)[: tf.size(firsts)]
+        ends = shifted(firsts, -1, tf.reduce_sum(text_lengths))
         words = tf.strings.substr(
             tf.gather(texts, word_rows), firsts - tf.gather(text_starts, word_rows), ends - firsts
         )

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.exact_graph import flagged
+from keras_bert.tokenization.exact_graph import flagged, shifted
 from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 _OTHER, _LETTER, _NUMBER, _SPACE, _NEW_LINE = range(5)
@@ -95,9 +95,8 @@ def _run_starts(begins, places):
 
 def _neighbours(classes, begins_text):
     """Returns the classes of the characters before and behind each in its text."""
-    ends_text = tf.concat([begins_text[1:], tf.ones_like(begins_text[:1])], 0)
     before = tf.where(begins_text, _NO_CLASS, shifted(classes, 1, _NO_CLASS))
-    return before, tf.where(ends_text, _NO_CLASS, shifted(classes, -1, _NO_CLASS))
+    return before, tf.where(shifted(begins_text, -1, True), _NO_CLASS, shifted(classes, -1, _NO_CLASS))
 
 
 def _with_contractions(points, begins, begins_text, letters_of):
@@ -106,7 +105,7 @@ def _with_contractions(points, begins, begins_text, letters_of):
     Args:
         letters_of: letters -> those that count as one of them.
     """
-    has_next = tf.concat([~begins_text[1:], tf.zeros_like(begins_text[:1])], 0)
+    has_next = shifted(~begins_text, -1, False)
     second = tf.where(has_next, shifted(points, -1, 0), 0)
     third = tf.where(has_next & shifted(has_next, -1, False), shifted(points, -2, 0), 0)
     is_apostrophe = begins & tf.equal(points, ord("'"))
@@ -121,11 +120,3 @@ def _with_contractions(points, begins, begins_text, letters_of):
 
 def _is_any_of(points, characters: str):
     return tf.reduce_any(tf.equal(points[:, tf.newaxis], [ord(character) for character in characters]), axis=1)
-
-
-def shifted(values, places: int, fill):
-    """Shifts values, filling with 0 here: [1, 2, 3] -> [0, 1, 2] by 1 place, [2, 3, 0] by -1."""
-    padding = tf.fill([abs(places)], tf.cast(fill, values.dtype))
-    if places > 0:
-        return tf.concat([padding, values], 0)[: tf.size(values)]
-    return tf.concat([values, padding], 0)[-places:]

@@ -8,7 +8,17 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.exact_graph import CodePointTable, Sources, canonical_order, changes, flagged, table
+from keras_bert.tokenization.exact_graph import (
+    CodePointReplacements,
+    CodePointTable,
+    Sources,
+    canonical_order,
+    changes,
+    flagged,
+    next_in_group,
+    shifted,
+    table,
+)
 from keras_bert.tokenization.nfc import continuing_points, decomposed_points
 
 _CONTINUES, _DECOMPOSES = 1, 2
@@ -23,11 +33,7 @@ class GraphNfc(tf.Module):
     def __init__(self):
         super().__init__()
         self._properties = CodePointTable(_property_numbers())
-        rows, lengths, values = _decompositions()
-        self._rows = CodePointTable(rows)
-        self._lengths = tf.constant(lengths, tf.int32)
-        self._starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
-        self._values = tf.constant(values, tf.int32)
+        self._decomposed = CodePointReplacements(unicode_table.decompositions())
         pairs = unicode_table.compositions()
         keys = tf.constant([first << 21 | last for first, last in pairs], tf.int64)
         composed = tf.constant(list(pairs.values()), tf.int32)
@@ -46,12 +52,9 @@ class GraphNfc(tf.Module):
         points, rows = decoded.values, tf.cast(decoded.value_rowids(), tf.int32)
         lengths = tf.strings.length(texts)
         starts = tf.cast(offsets.values, tf.int32)  # in the text
-        ends = tf.concat([starts[1:], [0]], 0)
-        begins_text = changes(rows)
-        ends_text = tf.concat([begins_text[1:], tf.ones_like(begins_text[:1])], 0)[: tf.size(rows)]
-        ends = tf.where(ends_text, tf.gather(lengths, rows), ends[: tf.size(rows)])
+        ends = next_in_group(starts, rows, tf.gather(lengths, rows))
         properties = self._properties(points)
-        begins = begins_text | tf.equal(properties & _CONTINUES, 0)
+        begins = changes(rows) | tf.equal(properties & _CONTINUES, 0)
         groups = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         is_open = tf.not_equal(properties & (_CONTINUES | _DECOMPOSES), 0)
         is_open = tf.gather(tf.math.unsorted_segment_max(tf.cast(is_open, tf.int32), groups, tf.size(points)), groups)
@@ -71,21 +74,11 @@ class GraphNfc(tf.Module):
         kept = tf.where(stays, tf.strings.length(tf.strings.substr(new, 0, 1, unit="UTF8_CHAR")), 0)
         new = tf.strings.substr(new, kept, tf.strings.length(new))
         group_rows = tf.gather(rows, firsts)
-        lasts = tf.concat([firsts[1:], [tf.size(groups)]], 0)[: tf.size(firsts)] - 1
+        lasts = shifted(firsts, -1, tf.size(groups)) - 1
         group_ends = tf.gather(ends, lasts)
         group_starts = tf.where(stays, tf.gather(ends, firsts), tf.gather(starts, firsts))
         old = tf.strings.substr(tf.gather(texts, group_rows), group_starts, group_ends - group_starts)
         return _joined(texts, lengths, *flagged(tf.not_equal(old, new), group_rows, group_starts, group_ends, new))
-
-    def _decomposed(self, points):
-        """Returns the canonical decompositions, and the number of the source of each code point."""
-        rows = self._rows(points)
-        lengths = tf.gather(self._lengths, rows)
-        sources = tf.repeat(tf.range(tf.size(points)), lengths)
-        within = tf.range(tf.size(sources)) - tf.gather(tf.cumsum(lengths, exclusive=True), sources)
-        rows = tf.gather(rows, sources)
-        values = tf.gather(self._values, tf.gather(self._starts, rows) + within)
-        return tf.where(tf.equal(rows, 0), tf.gather(points, sources), values), sources
 
     def _composed_groups(self, points, groups):
         """Orders and composes the code points of each group. Only the first one of a group composes with others."""
@@ -108,7 +101,7 @@ class GraphNfc(tf.Module):
         places = tf.range(tf.size(points))
         (firsts,) = flagged(begins, places)
         firsts = tf.gather(firsts, tf.cumsum(tf.cast(begins, tf.int32)) - 1)  # the first place of each one's group
-        class_before = tf.concat([tf.zeros_like(classes[:1]), classes[:-1]], 0)
+        class_before = shifted(classes, 1, 0)
         # Marks of one run are sorted, so the one before has the highest class that was kept; class 0 blocks the rest.
         zeros = tf.cumsum(tf.cast(tf.equal(classes, 0) & ~begins, tf.int32), exclusive=True)
         zeros -= tf.gather(zeros, firsts)
@@ -150,7 +143,7 @@ def _joined(texts, lengths, rows, starts, ends, new):
     order = tf.argsort((tf.cast(places + part_rows, tf.int64)) * 3 + tf.cast(kinds, tf.int64))
     part_rows, places, kinds = (tf.gather(values, order) for values in (part_rows, places, kinds))
     new = tf.gather(tf.concat([tf.fill([count + num_new], ""), new], 0), order)
-    part_ends = tf.concat([places[1:], [tf.reduce_sum(lengths)]], 0)[: tf.size(places)]
+    part_ends = shifted(places, -1, tf.reduce_sum(lengths))
     old = tf.strings.substr(tf.gather(texts, part_rows), places - tf.gather(base, part_rows), part_ends - places)
     is_changed = tf.equal(kinds, 2)
     parts = tf.where(is_changed, new, old)
@@ -166,16 +159,3 @@ def _property_numbers() -> np.ndarray:
     classes = unicode_table.combining_classes()
     numbers[list(classes)] |= np.array(list(classes.values())) << _CLASS_SHIFT
     return numbers
-
-
-def _decompositions() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the row number of every code point, the lengths of the rows, and the concatenated rows.
-
-    Row 0 is for code points that have no decomposition.
-    """
-    parts_of = unicode_table.decompositions()
-    rows = np.zeros(0x110000, np.int32)
-    rows[list(parts_of)] = np.arange(1, len(parts_of) + 1)
-    lengths = np.array([1, *map(len, parts_of.values())])
-    values = np.array([0, *(part for parts in parts_of.values() for part in parts)])
-    return rows, lengths, values

@@ -80,8 +80,10 @@ def _parts(text: str) -> Iterator[tuple[str, int, int]]:
 
 @functools.cache
 def _groups_to_normalize() -> re.Pattern:
-    continuing = character_class(continuing_points())
-    alone = character_class(decomposed_points())
+    continuing, alone = (
+        "".join(f"{chr(first)}-{chr(last)}" for first, last in unicode_table.runs(points))
+        for points in (continuing_points(), decomposed_points())
+    )
     return re.compile(f"[{continuing}{alone}][{continuing}]*")  # without the character before
 
 
@@ -90,11 +92,3 @@ def _is_young(character: str) -> bool:
     ranges = unicode_table.unassigned_ranges()
     place = bisect.bisect_right(ranges, (ord(character), sys.maxunicode))
     return place > 0 and ord(character) <= ranges[place - 1][1]
-
-
-def character_class(points: frozenset[int]) -> str:
-    """Returns code points as the inside of a regular expression's brackets: {0x41, 0x42, 0x61} -> "A-Ba-a" """
-    ordered = sorted(points)
-    firsts = [point for point in ordered if point - 1 not in points]
-    lasts = [point for point in ordered if point + 1 not in points]
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in zip(firsts, lasts, strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tokenization.exact_graph import flagged, table
+from keras_bert.tokenization.exact_graph import flagged, shifted, table
 from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -59,7 +59,7 @@ class TriePieces(tf.Module):
         words = tf.cumsum(tf.cast(word_starts, tf.int32)) - 1
         indices = tf.range(tf.size(points))
         (firsts,) = flagged(word_starts, indices)
-        ends = tf.concat([firsts[1:], [tf.size(points)]], 0)[: tf.size(firsts)]
+        ends = shifted(firsts, -1, tf.size(points))
         # With the ends of words between them, character i of word w is at place i + w.
         num_words = tf.size(firsts)
         first_places = firsts + tf.range(num_words)

@@ -7,8 +7,10 @@ used.
 
 import functools
 import importlib.resources
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 # A longer word becomes one [UNK], unless a vocabulary states another number.
 MAX_CHARACTERS_PER_WORD = 200
@@ -47,107 +49,59 @@ def _facts() -> dict[str, str]:
     return dict(section.split("]", 1) for section in sections)
 
 
-def parse_ranges(text: str) -> list[tuple[int, int]]:
-    """Returns first and last code point of each range: "41-5a 61" -> [(0x41, 0x5A), (0x61, 0x61)]."""
-    return [_parse_range(item) for item in text.split()]
-
-
-def _parse_range(item: str) -> tuple[int, int]:
-    first, _, last = item.partition("-")
-    return int(first, 16), int(last or first, 16)
-
-
-def _points(text: str) -> frozenset[int]:
-    return frozenset(point for first, last in parse_ranges(text) for point in range(first, last + 1))
+def _items(name: str) -> Iterator[tuple[int, int, str]]:
+    """Yields the items of a table: "41-5a:9 61" -> (0x41, 0x5A, "9"), (0x61, 0x61, "")."""
+    for item in _facts()[name].split():
+        points, _, value = item.partition(":")
+        first, _, last = points.partition("-")
+        yield int(first, 16), int(last or first, 16), value
 
 
 @functools.cache
-def whitespace() -> frozenset[int]:
-    """Returns the characters that separate tokens."""
-    return _points(_facts()["WHITESPACE"])
+def _points(name: str) -> frozenset[int]:
+    return frozenset(point for first, last, _ in _items(name) for point in range(first, last + 1))
 
 
-@functools.cache
-def removed() -> frozenset[int]:
-    """Returns control and format characters, NUL and U+FFFD. They are dropped, which joins their neighbours."""
-    return _points(_facts()["REMOVED"])
-
-
-@functools.cache
-def punctuation() -> frozenset[int]:
-    """Returns the characters that form words of their own."""
-    return _points(_facts()["PUNCTUATION"])
-
-
-@functools.cache
-def young_punctuation() -> frozenset[int]:
-    """Returns the non-ASCII characters that were not punctuation in Unicode 3.2."""
-    return _points(_facts()["YOUNG_PUNCTUATION"])
-
-
-@functools.cache
-def nonspacing_marks() -> frozenset[int]:
-    """Returns the accents, which lower-casing strips."""
-    return _points(_facts()["NONSPACING_MARKS"])
+# Each returns a set of code points. unicode_14.txt has their definitions.
+whitespace = functools.partial(_points, "WHITESPACE")  # separate tokens
+removed = functools.partial(_points, "REMOVED")  # dropped, which joins their neighbours
+punctuation = functools.partial(_points, "PUNCTUATION")  # words of their own
+young_punctuation = functools.partial(_points, "YOUNG_PUNCTUATION")  # not ASCII, and not punctuation in Unicode 3.2
+nonspacing_marks = functools.partial(_points, "NONSPACING_MARKS")  # the accents, which lower-casing strips
+cased_letters = functools.partial(_points, "CASED")  # those that are not case-ignorable
+case_ignorable = functools.partial(_points, "CASE_IGNORABLE")  # skipped in the search for cased letters around a sigma
+alphanumeric = functools.partial(_points, "ALPHANUMERIC")  # as `str.isalnum` defines them
+uppercase = functools.partial(_points, "UPPERCASE")  # alphanumeric capitals, as `str.isupper` defines them
+digits = functools.partial(_points, "DIGITS")  # as `str.isdigit` defines them
+letters = functools.partial(_points, "LETTERS")  # categories L
+numbers = functools.partial(_points, "NUMBERS")  # categories N
+word_characters = functools.partial(_points, "WORD")  # `\w` of regular expressions: letters, marks, digits, joiners
 
 
 @functools.cache
 def unassigned_ranges() -> list[tuple[int, int]]:
     """Returns (first, last) of each run of code points that Unicode 14.0 does not assign. They are kept unchanged."""
-    return parse_ranges(_facts()["UNASSIGNED"])
+    return [(first, last) for first, last, _ in _items("UNASSIGNED")]
 
 
-@functools.cache
-def cased_letters() -> frozenset[int]:
-    """Returns the cased letters that are not case-ignorable."""
-    return _points(_facts()["CASED"])
+def runs(points: Collection[int]) -> list[tuple[int, int]]:
+    """Returns first and last code point of each run: {0x41, 0x42, 0x61} -> [(0x41, 0x42), (0x61, 0x61)]."""
+    marked = np.zeros(0x110001, np.int8)
+    marked[list(points)] = 1
+    edges = np.flatnonzero(np.diff(marked, prepend=0))
+    return [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist()]
 
 
-@functools.cache
-def case_ignorable() -> frozenset[int]:
-    """Returns the characters that the search for cased letters around a capital sigma skips."""
-    return _points(_facts()["CASE_IGNORABLE"])
-
-
-@functools.cache
-def alphanumeric() -> frozenset[int]:
-    """Returns letters, digits and other numbers, as `str.isalnum` defines them."""
-    return _points(_facts()["ALPHANUMERIC"])
-
-
-@functools.cache
-def uppercase() -> frozenset[int]:
-    """Returns the alphanumeric capitals, as `str.isupper` defines them."""
-    return _points(_facts()["UPPERCASE"])
-
-
-@functools.cache
-def digits() -> frozenset[int]:
-    """Returns digits, as `str.isdigit` defines them."""
-    return _points(_facts()["DIGITS"])
-
-
-@functools.cache
-def letters() -> frozenset[int]:
-    """Returns the letters, Unicode's categories L."""
-    return _points(_facts()["LETTERS"])
-
-
-@functools.cache
-def numbers() -> frozenset[int]:
-    """Returns the numbers, Unicode's categories N."""
-    return _points(_facts()["NUMBERS"])
+def character_class(points: Collection[int]) -> str:
+    """Returns code points as the inside of brackets of RE2: {0x41, 0x42, 0x61} -> "\\x{41}-\\x{42}\\x{61}-\\x{61}" """
+    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in runs(points))
 
 
 @functools.cache
 def combining_classes() -> dict[int, int]:
     """Returns code point -> canonical combining class, for classes other than 0."""
-    table = {}
-    for item in _facts()["COMBINING_CLASSES"].split():
-        points, _, combining_class = item.partition(":")
-        first, last = _parse_range(points)
-        table.update(dict.fromkeys(range(first, last + 1), int(combining_class)))
-    return table
+    items = _items("COMBINING_CLASSES")
+    return {point: int(number) for first, last, number in items for point in range(first, last + 1)}
 
 
 @functools.cache
@@ -164,7 +118,7 @@ def decompositions() -> dict[int, tuple[int, ...]]:
 @functools.cache
 def compositions() -> dict[tuple[int, int], int]:
     """Returns pair of code points -> the code point that NFC makes of them."""
-    excluded = _points(_facts()["NOT_COMPOSED"])
+    excluded = _points("NOT_COMPOSED")
     table = {parts: point for point, parts in _decomposition_steps().items() if point not in excluded}
     syllables = {letters: syllable for syllable, letters in _hangul_decompositions()}
     for letters, syllable in syllables.items():
@@ -174,14 +128,7 @@ def compositions() -> dict[tuple[int, int], int]:
 
 
 def _decomposition_steps() -> dict[int, tuple[int, ...]]:
-    items = (item.partition(":") for item in _facts()["DECOMPOSED"].split())
-    return {int(point, 16): tuple(int(code, 16) for code in result.split(".")) for point, _, result in items}
-
-
-@functools.cache
-def word_characters() -> frozenset[int]:
-    """Returns the characters of words, as regular expressions define them: letters, marks, digits and joiners."""
-    return _points(_facts()["WORD"])
+    return {point: tuple(int(code, 16) for code in value.split(".")) for point, _, value in _items("DECOMPOSED")}
 
 
 @functools.cache
@@ -191,10 +138,8 @@ def lowered_points() -> dict[int, tuple[int, ...]]:
     A capital sigma maps to the small sigma; the final form depends on its neighbours.
     """
     table = {}
-    for item in _facts()["LOWERED"].split():
-        points, _, result = item.partition(":")
-        first, last = _parse_range(points)
-        codes = tuple(int(code, 16) for code in result.split("."))
+    for first, last, value in _items("LOWERED"):
+        codes = tuple(int(code, 16) for code in value.split("."))
         for point in range(first, last + 1):
             table[point] = codes if len(codes) > 1 else (codes[0] + point - first,)
     return table
