@@ -8,11 +8,8 @@ wordpiece_files.py         its files: vocab.txt or tokenizer.json, and those wit
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
 fast_normalizer.py         its fast path, and the test for texts that the fast path covers
 exact_graph.py             its exact path, in core TensorFlow operations
-text_pieces.py             cuts the words of the exact path into pieces, by tensorflow-text
 core_wordpiece.py          the same tokenizer by core TensorFlow operations alone
-trie_pieces.py             cuts its words into pieces
 byte_pair.py               byte-level BPE in Python, with character offsets, by the package tokenizers
-byte_pair_merges.py        its vocabulary and merges as numbers
 byte_pair_files.py         the files of BPE: vocab.json and merges.txt, or tokenizer.json
 graph_byte_pair.py         byte-level BPE in the TensorFlow graph, with byte offsets
 graph_byte_pair_words.py   its first step: splits texts into words, as GPT-2 or Llama 3 does

@@ -105,12 +105,7 @@ class AddedTokenCutter:
         return self._normalize is not None
 
     def parts(self, text: str, with_sources: bool = True) -> Iterator[Part]:
-        """Yields the parts of a text in order. No part is empty.
-
-        Args:
-            text: the text.
-            with_sources: whether the parts say where they come from; else `starts` and `ends` are empty.
-        """
+        """Yields the parts of a text in order, none of them empty; without sources, if these are not asked for."""
         places = (range(len(text)), range(1, len(text) + 1)) if with_sources else ((), ())
         whole = Part(text, None, *places)
         for part in self._cut(whole, self._literal):
@@ -142,11 +137,7 @@ def by_stage(tokens: Sequence[AddedToken]) -> tuple[list[AddedToken], list[Added
 
 
 def in_normal_form(tokens: Sequence[AddedToken], normalize: Callable | None) -> dict[str, AddedToken]:
-    """Returns normalised content -> token. Of two tokens with the same normalised content the first one counts.
-
-    Raises:
-        InputError: nothing is left of a token.
-    """
+    """Returns normalised content -> token. Of two tokens with the same normalised content the first one counts."""
     found: dict[str, AddedToken] = {}
     for token in tokens:
         content = normalize(token.content)[0] if normalize else token.content
@@ -157,13 +148,7 @@ def in_normal_form(tokens: Sequence[AddedToken], normalize: Callable | None) -> 
 
 
 def check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], special: Sequence[str]) -> None:
-    """Raises `InputError` unless texts can contain these added tokens.
-
-    Args:
-        tokens: the added tokens.
-        ids: the vocabulary.
-        special: the special tokens with a role, such as [CLS], which are ordinary text in every text.
-    """
+    """Raises `InputError` unless texts can contain these added tokens. None may be one of the `special` tokens."""
     if (total := sum(len(token.content) for token in tokens)) > _MOST_CHARACTERS:
         raise InputError(
             f"The {len(tokens):,} added tokens have {total:,} characters together. At most {_MOST_CHARACTERS:,} are "

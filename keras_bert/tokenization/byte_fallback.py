@@ -16,7 +16,7 @@ from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.byte_pair import INVALID_BYTE, BytePairTokenizer
+from keras_bert.tokenization.byte_pair import INVALID_BYTE, BytePairTokenizer, joined_parts
 from keras_bert.tokenization.tokenizer import GEMMA_SPECIAL_TOKENS, SpecialTokens, text_bytes
 
 SPACE_MARK = "▁"
@@ -81,7 +81,6 @@ class ByteFallbackTokenizer(BytePairTokenizer):
         return sorted({*super().text_ids(), *self.character_ids.values()})
 
     def continues_word(self, token: str) -> bool:
-        """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
         return not token.startswith((SPACE_MARK, " "))
 
     def graph(self, core_operations: bool = False) -> Any:
@@ -104,12 +103,6 @@ class ByteFallbackTokenizer(BytePairTokenizer):
         )
 
     @functools.cached_property
-    def token_lengths(self) -> list[int]:
-        """The number of characters of each token, or 1 for a byte, in the order of the ids."""
-        names = {*_BYTE_NAMES}
-        return [1 if token in names else len(token) for token in self.tokens]
-
-    @functools.cached_property
     def possible_words(self) -> dict[bytes, int]:
         """The words that may be one token, in UTF-8 with spaces -> the token. They are, if merges lead to it."""
         numbers = sorted({*self.character_ids.values(), *self.joined_ids})
@@ -125,16 +118,13 @@ class ByteFallbackTokenizer(BytePairTokenizer):
         return re.compile(f"(?<=[^{SPACE_MARK}{crossing}])(?={SPACE_MARK})")
 
     def _encoded_invalid(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
-        ids, spans, place = [], [], 0
-        for number, part in enumerate(re.split(f"({INVALID_BYTE.pattern})", text)):
-            if number % 2:
-                found, places = [self.byte_ids[value] for value in text_bytes(part)], [(0, 1)]
+        parts: list[tuple] = []
+        for part in re.split(f"({INVALID_BYTE.pattern})", text):
+            if INVALID_BYTE.match(part):
+                parts.append((1, [self.byte_ids[value] for value in text_bytes(part)], [(0, 1)]))
             else:
-                found, places = super()._encoded_part(part)
-            ids += found
-            spans += [(place + start, place + end) for start, end in places]
-            place += len(part)
-        return ids, spans
+                parts.append((len(part), *super()._encoded_part(part)))
+        return joined_parts(parts)
 
     def _byte_names(self) -> tuple[str, ...]:
         return _BYTE_NAMES

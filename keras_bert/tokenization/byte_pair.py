@@ -31,7 +31,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
@@ -46,7 +46,6 @@ from keras_bert.tokenization.byte_pair_files import (
     read_vocabulary,
     tokenizer_json,
 )
-from keras_bert.tokenization.byte_pair_merges import numbered_pairs, tokens_in_order
 from keras_bert.tokenization.nfc import nfc, nfc_with_sources
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
@@ -54,6 +53,7 @@ from keras_bert.tokenization.tokenizer import (
     Tokenizer,
     check_special_tokens,
     check_unicode,
+    named,
     text_bytes,
 )
 from keras_bert.tokenization.tokenizer_json import (
@@ -64,6 +64,8 @@ from keras_bert.tokenization.tokenizer_json import (
     settings_text,
 )
 
+# Pair of ids -> its rank in the merges and the id of the joined token.
+Pairs = dict[tuple[int, int], tuple[int, int]]
 # Surrogates of str that stand for bytes that are not UTF-8.
 INVALID_BYTE = re.compile("[\udc80-\udcff]")
 _CACHE_SIZE = 1 << 16
@@ -90,7 +92,6 @@ class BytePairTokenizer(Tokenizer):
         normalizes: whether texts are normalised to NFC.
         added_tokens: tokens that are found in a text before it is split into words: the leftmost one, and there the
             longest. A str matches the normalised text letter by letter.
-        further_special_tokens: names of special tokens without a role, which become added tokens too.
         splits_as_llama_3: whether words are those of Llama 3 instead of GPT-2.
         ignores_merges: whether a word that is a token stays whole, also if no merges lead to it.
 
@@ -126,7 +127,6 @@ class BytePairTokenizer(Tokenizer):
         add_prefix_space: bool = False,
         normalizes: bool = False,
         added_tokens: Sequence[AddedToken | str] = (),
-        further_special_tokens: Sequence[str] = (),
         splits_as_llama_3: bool = False,
         ignores_merges: bool = False,
     ):
@@ -137,10 +137,8 @@ class BytePairTokenizer(Tokenizer):
         self.normalizes = normalizes
         self.splits_as_llama_3 = splits_as_llama_3
         self.ignores_merges = ignores_merges
-        further = [AddedToken(name, normalized=False, special=True) for name in further_special_tokens]
-        added = (AddedToken(token) if isinstance(token, str) else token for token in added_tokens)
-        self.added_tokens = (*added, *further)
-        self.tokens = tokens_in_order(self.ids)
+        self.added_tokens = tuple(AddedToken(token) if isinstance(token, str) else token for token in added_tokens)
+        self.tokens = _in_order(self.ids)
         check_unicode(self.tokens, "The vocabulary")
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
         check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
@@ -155,7 +153,7 @@ class BytePairTokenizer(Tokenizer):
                 f"{self.kind} needs them all. Are these the files of another kind of tokenizer?"
             )
         self.byte_ids = tuple(self.ids[name] for name in self._byte_names())
-        self.pairs = numbered_pairs(self.merges, self.ids)
+        self.pairs = _numbered_pairs(self.merges, self.ids)
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; that of the library, which is large, is made again.
@@ -166,11 +164,9 @@ class BytePairTokenizer(Tokenizer):
         return type(self)(**self._arguments() | {"ids": {**self.ids, **ids}})
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> "BytePairTokenizer":
-        """Returns this tokenizer with another form of rows."""
         return type(self)(**self._arguments() | {"special_tokens": special_tokens})
 
     def with_spare_rows(self, size: int) -> "BytePairTokenizer":
-        """Returns this tokenizer with tokens for the rows of a table that have none."""
         return self.with_tokens({f"<unused_row_{number}>": number for number in range(len(self), size)})
 
     def _arguments(self) -> dict:
@@ -190,10 +186,8 @@ class BytePairTokenizer(Tokenizer):
             InputError: a file is missing or invalid, or for the reasons given in the class.
         """
         ids, merges = read_vocabulary(vocabulary_path), read_merges(merges_path)
-        try:
+        with named(f"{os.fspath(vocabulary_path)}, {os.fspath(merges_path)}"):
             return cls(ids, merges, special_tokens, add_prefix_space)
-        except InputError as error:
-            raise InputError(f"{os.fspath(vocabulary_path)}, {os.fspath(merges_path)}: {error}") from None
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
@@ -208,10 +202,8 @@ class BytePairTokenizer(Tokenizer):
         from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
 
         arguments, falls_back = read_byte_pair(folder)
-        try:
+        with named(folder):
             return ByteFallbackTokenizer(**arguments) if falls_back else cls(**arguments)
-        except InputError as error:
-            raise InputError(f"{os.fspath(folder)}: {error}") from None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `tokenizer_config.json`, and `vocab.json` and `merges.txt` or `tokenizer.json`, as Hugging Face does.
@@ -228,7 +220,8 @@ class BytePairTokenizer(Tokenizer):
         return not (self.normalizes or self.added_tokens or self.splits_as_llama_3 or self.ignores_merges)
 
     def _files(self, **settings: Any) -> dict[str, str]:
-        settings |= self._segment
+        if self.special_tokens.second_segment != 1:
+            settings[SECOND_SEGMENT] = self.special_tokens.second_segment
         if not self.fits_two_files:
             text = settings_text(self.special_tokens, "PreTrainedTokenizerFast", **settings)
             return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: text}
@@ -240,11 +233,6 @@ class BytePairTokenizer(Tokenizer):
                 self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space, **settings
             ),
         }
-
-    @property
-    def _segment(self) -> dict[str, int]:
-        second = self.special_tokens.second_segment
-        return {} if second == 1 else {SECOND_SEGMENT: second}
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -270,19 +258,20 @@ class BytePairTokenizer(Tokenizer):
         return not token.startswith((byte_alphabet()[ord(" ")], " "))
 
     def _as_str(self, text: str | bytes) -> str:
-        return _as_str(text)
+        data = text_bytes(text)
+        return text if isinstance(text, str) else data.decode("utf-8", "surrogateescape")
 
     def _plain_ids(self, text: str | bytes) -> list[int]:
-        text = self._prefixed(_as_str(text))
+        text = self._prefixed(self._as_str(text))
         return self._encoded(nfc(text) if self._normalizes_plain_text else text)[0]
 
     def _plain_ids_of_word(self, word: str | bytes) -> list[int]:
         # As inside a text, a word has a preceding space.
-        word = _as_str(word)
+        word = self._as_str(word)
         return self._plain_ids(word if word.startswith(" ") or not word else f" {word}")
 
     def _plain_ids_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        source = _as_str(text)
+        source = self._as_str(text)
         text = self._prefixed(source)
         added = len(text) - len(source)
         if self.normalizes:
@@ -358,15 +347,13 @@ class BytePairTokenizer(Tokenizer):
         """
         if len(text) <= _LONG_TEXT:
             return self._encoded_part(text)
-        ids, spans, first = [], [], 0
+        parts, first = [], 0
         while first < len(text):
             cut = self._cut.search(text, first + _LONG_TEXT)
             last = cut.start() if cut else len(text)
-            found, places = self._encoded_part(text[first:last])
-            ids += found
-            spans += [(first + start, first + end) for start, end in places]
+            parts.append((last - first, *self._encoded_part(text[first:last])))
             first = last
-        return ids, spans
+        return joined_parts(parts)
 
     @property
     def _cut(self) -> re.Pattern:
@@ -418,6 +405,16 @@ def _splitter(as_llama_3: bool) -> Any:
     return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
+def joined_parts(parts: Iterable[tuple[int, Sequence[int], Sequence[tuple[int, int]]]]) -> tuple[list, list]:
+    """Returns the ids and spans of a text from the lengths, ids and spans of its parts."""
+    ids, spans, place = [], [], 0
+    for length, found, places in parts:
+        ids += found
+        spans += [(place + start, place + end) for start, end in places]
+        place += length
+    return ids, spans
+
+
 def word_spans(text: str, as_llama_3: bool = False) -> list[tuple[int, int]]:
     """Returns the start and the end of the words of a text: "don't go" -> [(0, 3), (3, 5), (5, 8)].
 
@@ -443,6 +440,27 @@ def byte_alphabet() -> tuple[str, ...]:
     return tuple(chr(value) if value in printable else chr(next(others)) for value in range(256))
 
 
-def _as_str(text: str | bytes) -> str:
-    data = text_bytes(text)
-    return text if isinstance(text, str) else data.decode("utf-8", "surrogateescape")
+def _in_order(ids: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns the tokens in the order of their ids. Raises `InputError` unless these are 0, 1, 2 and so on."""
+    ordered = sorted(ids, key=ids.__getitem__)
+    for number, token in enumerate(ordered):
+        if ids[token] != number:
+            raise InputError(
+                f"The ids of the vocabulary must be 0 to {len(ids) - 1}, each once. Token {token!r} has id "
+                f"{ids[token]}, but {number} was expected. A token is missing, or two tokens have the same id."
+            )
+    return tuple(ordered)
+
+
+def _numbered_pairs(merges: Sequence[tuple[str, ...]], ids: Mapping[str, int]) -> Pairs:
+    """[("t", "h")] -> {(id of t, id of h): (0, id of th)}"""
+    pairs: Pairs = {}
+    for rank, (left, right) in enumerate(merges):
+        try:
+            pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
+        except KeyError as error:
+            raise InputError(
+                f"Merge {rank + 1}, {left!r} {right!r}, contains or creates the token {error}, which is not in the "
+                "vocabulary. Vocabulary and merges must come from the same model."
+            ) from None
+    return pairs

@@ -35,6 +35,7 @@ from keras_bert.tokenization.tokenizer_json import (
     read_settings,
     read_tokenizer_json,
     special_tokens_of,
+    token_numbers,
     without_roles,
 )
 
@@ -49,11 +50,7 @@ LLAMA_3_PATTERN = (
 _MODEL_KEYS = KnownKeys(
     used=("type", "vocab", "merges", "byte_fallback", "ignore_merges"),
     harmless=("unk_token", "fuse_unk"),  # every byte is known
-    fixed={
-        "dropout": (0.0,),
-        "continuing_subword_prefix": ("",),
-        "end_of_word_suffix": ("",),
-    },
+    fixed={"dropout": (0.0,), "continuing_subword_prefix": ("",), "end_of_word_suffix": ("",)},
 )
 _BYTE_LEVEL = KnownKeys(used=("type", "add_prefix_space", "use_regex"), harmless=("trim_offsets",))
 # What stands before byte-level BPE in Llama 3's file, and before byte-fallback BPE in Gemma's, where all spaces are ▁
@@ -115,14 +112,15 @@ def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
     values, falls_back = read_tokenizer_json(folder), False
     if os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
         settings = read_settings(folder, BYTE_PAIR_CLASSES)
-        form = {"add_prefix_space": _stated_prefix(settings, settings_file)}
+        form = {"add_prefix_space": member(settings, "add_prefix_space", bool, settings_file, False)}
         ids = read_vocabulary(os.path.join(folder, VOCABULARY_FILE))
         merges = read_merges(os.path.join(folder, MERGES_FILE))
     elif values:
         form, falls_back = _form_of(values, file)
         settings = read_settings(folder, BYTE_FALLBACK_CLASSES if falls_back else BYTE_PAIR_CLASSES)
         if not falls_back and has_own_steps(settings):
-            form["add_prefix_space"] = _stated_prefix(settings, settings_file)
+            # The class of a RoBERTa has a default of its own.
+            form["add_prefix_space"] = member(settings, "add_prefix_space", bool, settings_file, False)
         ids, merges = _model_of(values, file)
     else:
         raise InputError(f"{os.fspath(folder)} has neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}.")
@@ -133,16 +131,10 @@ def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
     return {"ids": ids, "merges": merges, **form}, falls_back
 
 
-def _stated_prefix(settings: Mapping, file: str) -> bool:
-    """Returns `add_prefix_space` as a RoBERTa's class reads it, which has a default of its own."""
-    return member(settings, "add_prefix_space", bool, file, False)
-
-
 def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:
-    """Returns the arguments of the tokenizer that say how texts become words, and whether unknown characters are bytes.
+    """Returns the arguments that say how texts become words, and whether unknown characters are bytes.
 
-    Raises:
-        InputError: a step before the merges is not one of GPT-2, ModernBERT, Llama 3 or Gemma.
+    The steps before the merges must be those of GPT-2, ModernBERT, Llama 3 or Gemma.
     """
     model = member(values, "model", dict, file, {})
     if model.get("type") != "BPE":
@@ -191,12 +183,16 @@ def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:
 def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Returns token -> id, and the merges."""
     model = member(values, "model", dict, file, {})
-    ids = {
-        token: checked(number, int, "the number of a token", file)
-        for token, number in member(model, "vocab", dict, file, {}).items()
-    }
+    ids = token_numbers(model, file)
     check_count(len(ids), "tokens", file)
-    return ids, _merges(model, file)
+    merges, stored = [], member(model, "merges", list, file, [])
+    check_count(len(stored), "merges", file)
+    for merge in stored:
+        pair = merge.split(" ", maxsplit=2) if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) and token for token in pair):
+            raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
+        merges.append(tuple(pair))
+    return ids, merges
 
 
 def tokenizer_json(tokenizer) -> str:
@@ -215,10 +211,12 @@ def tokenizer_json(tokenizer) -> str:
         return parts
 
     tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
-    unknown, steps = _unknown(tokenizer), _steps(tokenizer)
+    steps, falls_back = _steps(tokenizer), tokenizer.falls_back
     decoder = steps.pop("decoder")
     model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
-    model |= unknown | {"ignore_merges": tokenizer.ignores_merges}
+    # Every byte is known, so only byte fallback has an unknown token.
+    model |= {"unk_token": special.unk if falls_back else None, "fuse_unk": falls_back, "byte_fallback": falls_back}
+    model["ignore_merges"] = tokenizer.ignores_merges
     values = {
         "version": "1.0",
         "truncation": None,
@@ -256,12 +254,6 @@ def _steps(tokenizer) -> dict[str, Any]:
     return {"normalizer": normalizer, "pre_tokenizer": splitter, "decoder": decoder}
 
 
-def _unknown(tokenizer) -> dict[str, Any]:
-    """Returns the settings of the model for unknown characters."""
-    unknown = tokenizer.special_tokens.unk if tokenizer.falls_back else None
-    return {"unk_token": unknown, "fuse_unk": tokenizer.falls_back, "byte_fallback": tokenizer.falls_back}
-
-
 def _special_tokens(
     folder: str | os.PathLike, values: Mapping, settings: Mapping, ids: Mapping[str, int], added: Sequence[AddedToken]
 ) -> SpecialTokens:
@@ -297,17 +289,6 @@ def _with_text_bounds(default: SpecialTokens, settings: Mapping, ids: Mapping[st
         if isinstance(name, str) and name in ids and getattr(default, role) not in ids:
             names[role] = name
     return dataclasses.replace(default, **names)
-
-
-def _merges(model: Mapping, file: str) -> list[tuple[str, str]]:
-    merges, stored = [], member(model, "merges", list, file, [])
-    check_count(len(stored), "merges", file)
-    for merge in stored:
-        pair = merge.split(" ", maxsplit=2) if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) and token for token in pair):
-            raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
-        merges.append(tuple(pair))
-    return merges
 
 
 def _read_text(path: str) -> str:

@@ -4,9 +4,8 @@ It accepts any bytes but is slower than the path through tf.text's normaliser, s
 texts that need it. wordpiece.py has the same steps in Python, for one text at a time.
 """
 
-import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +13,11 @@ import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.fast_normalizer import needs_stand_in
 from keras_bert.tokenization.unicode_table import TextRules
 
 # Bits of the property table; the higher bits hold the canonical combining class.
-_REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE, _STAND_IN = (1 << bit for bit in range(8))
-_CLASS_SHIFT = 8
+_REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE = (1 << bit for bit in range(7))
+CLASS_SHIFT = 8
 _BLOCK = 128
 
 
@@ -101,7 +99,7 @@ class ExactTokenizer(tf.Module):
     """Converts texts to pieces with byte offsets, for any bytes.
 
     Args:
-        cut_words: cuts words into pieces, a `TextPieces` or a `TriePieces`.
+        cut_words: cuts words into pieces, `graph_wordpiece.TextPieces` or `core_wordpiece.TriePieces`.
         rules: how a text becomes words.
     """
 
@@ -109,7 +107,18 @@ class ExactTokenizer(tf.Module):
         super().__init__()
         self._cut_words = cut_words
         self._rules = rules
-        self._properties = CodePointTable(_property_numbers(rules.chinese_chars))
+        ranges = unicode_table.CJK_RANGES if rules.chinese_chars else ()
+        self._properties = CodePointTable(
+            code_point_bits(
+                unicode_table.removed(),
+                unicode_table.whitespace(),
+                [point for first, last in ranges for point in range(first, last + 1)],
+                unicode_table.punctuation(),
+                unicode_table.nonspacing_marks(),
+                unicode_table.cased_letters(),
+                unicode_table.case_ignorable(),
+            )
+        )
         self._folded = CodePointReplacements(rules.changed_points())
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -122,8 +131,7 @@ class ExactTokenizer(tf.Module):
         properties = self._properties(points)
         is_punctuation = tf.not_equal(properties & _PUNCTUATION, 0)
         word_starts = changes(tokens) | is_punctuation | shifted(is_punctuation, 1, False)
-        needs_stand_in = tf.not_equal(properties & _STAND_IN, 0)
-        ids, piece_words, first, last = self._cut_words(points, needs_stand_in, word_starts)
+        ids, piece_words, first, last = self._cut_words(points, word_starts)
         piece_rows = tf.gather(flagged(word_starts, rows)[0], piece_words)
         splits = tf.searchsorted(piece_rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
         return ids, splits, tf.gather(starts, first), tf.gather(ends, last)
@@ -214,13 +222,13 @@ class ExactTokenizer(tf.Module):
         stays = tf.equal(properties & _MARK, 0)
 
         def in_canonical_order():
-            order = canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
+            order = canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, CLASS_SHIFT))
             (left,) = flagged(tf.gather(stays, order), order)
             # The marks are reordered, but their source positions stay ascending.
             return tf.gather(points, left), tf.sort(tf.gather(sources, left))
 
         return tf.cond(
-            tf.reduce_any(stays & (properties >= 1 << _CLASS_SHIFT)),
+            tf.reduce_any(stays & (properties >= 1 << CLASS_SHIFT)),
             in_canonical_order,
             lambda: tuple(flagged(stays, points, sources)),
         )
@@ -242,24 +250,13 @@ class ExactTokenizer(tf.Module):
         )
 
 
-@functools.cache
-def _property_numbers(chinese_chars: bool) -> np.ndarray:
-    """Returns the property bits and the combining class of every code point."""
+def code_point_bits(*sets: Collection[int]) -> np.ndarray:
+    """Returns a number for every code point: a bit for each set, from the lowest on, and its combining class behind."""
     numbers = np.zeros(0x110000, np.int32)
-    ranges = unicode_table.CJK_RANGES if chinese_chars else ()
-    for bit, points in (
-        (_REMOVED, unicode_table.removed()),
-        (_WHITESPACE, unicode_table.whitespace()),
-        (_CJK, {point for first, last in ranges for point in range(first, last + 1)}),
-        (_PUNCTUATION, unicode_table.punctuation()),
-        (_MARK, unicode_table.nonspacing_marks()),
-        (_CASED, unicode_table.cased_letters()),
-        (_IGNORABLE, unicode_table.case_ignorable()),
-    ):
-        numbers[list(points)] |= bit
-    numbers[needs_stand_in(chinese_chars)] |= _STAND_IN
+    for bit, points in enumerate(sets):
+        numbers[list(points)] |= 1 << bit
     classes = unicode_table.combining_classes()
-    numbers[list(classes)] |= np.array(list(classes.values())) << _CLASS_SHIFT
+    numbers[list(classes)] |= np.array(list(classes.values())) << CLASS_SHIFT
     return numbers
 
 
@@ -323,6 +320,17 @@ def shifted(values: tf.Tensor, places: int, fill) -> tf.Tensor:
     return tf.concat([values, padding], 0)[-places:]
 
 
+def starts_of_runs(begins: tf.Tensor) -> tf.Tensor:
+    """Returns where the run of each place begins, of which the first begins one: [True, False, True] -> [0, 0, 2]"""
+    (starts,) = flagged(begins, tf.range(tf.size(begins)))
+    return tf.gather(starts, tf.cumsum(tf.cast(begins, tf.int32)) - 1)
+
+
+def is_one_of(numbers: tf.Tensor, wanted) -> tf.Tensor:
+    """[5, 6, 7], [7, 5] -> [True, False, True]"""
+    return tf.reduce_any(tf.equal(numbers[:, tf.newaxis], wanted), axis=1)
+
+
 def next_in_group(values: tf.Tensor, groups: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Returns the next value of the same group, or its end: [1, 4, 2], groups [0, 0, 1], ends [9, 9, 7] -> [4, 9, 7]"""
     return tf.where(tf.equal(groups, shifted(groups, -1, -1)), shifted(values, -1, 0), ends)
@@ -332,3 +340,10 @@ def canonical_order(tokens: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Sorts each run of marks in a token stably by combining class. Returns indices."""
     runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | changes(tokens), tf.int64))
     return tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True)
+
+
+def without_blanks(first, last, begins, ends, total) -> tuple[tf.Tensor, tf.Tensor]:
+    """Moves the ends of spans inwards past blanks. The other characters have these begins and ends in `total` bytes."""
+    first = tf.minimum(tf.gather(tf.concat([begins, [total]], 0), tf.searchsorted(begins, first)), last)
+    ends_before = tf.gather(tf.concat([[0], ends], 0), tf.searchsorted(ends, last, side="right"))
+    return first, tf.maximum(first, ends_before)

@@ -76,7 +76,8 @@ def _double_array(values: dict[int, int]) -> np.ndarray:
     All others are continuation bytes 0x80-0xBF, so each inner node gets an aligned block of 64, without a search for
     gaps. The distinct values follow, each stored once.
     """
-    inner = sorted({encoded[:end] for encoded in map(_utf8, values) for end in range(1, len(encoded))})
+    encodings = [chr(point).encode() for point in values]
+    inner = sorted({encoded[:end] for encoded in encodings for end in range(1, len(encoded))})
     first_block = _ROOT_CHILDREN + 256
     blocks = {prefix: first_block + 64 * index for index, prefix in enumerate(inner)}
     first_value = first_block + 64 * len(inner)
@@ -91,17 +92,12 @@ def _double_array(values: dict[int, int]) -> np.ndarray:
     for prefix, block in blocks.items():
         node = place(prefix)
         units[node] = prefix[-1] | (node ^ block ^ 0x80) << _OFFSET_SHIFT
-    for point, value in values.items():
-        encoded = _utf8(point)
+    for encoded, value in zip(encodings, values.values(), strict=True):
         node = place(encoded)
         units[node] = encoded[-1] | _HAS_VALUE | (node ^ distinct[value]) << _OFFSET_SHIFT
     for value, position in distinct.items():
         units[position] = _IS_VALUE | value
     return units
-
-
-def _utf8(point: int) -> bytes:
-    return chr(point).encode()
 
 
 def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, strips: bool) -> bytes:
@@ -119,29 +115,16 @@ def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, strips: bool) -
 
 
 @functools.cache
-def version_dependent() -> np.ndarray:
-    """Marks code points that a server's ICU may take for punctuation or space although Unicode 14.0 does not.
+def needs_stand_in(chinese_chars: bool = True) -> np.ndarray:
+    """Marks the code points that must not reach the pieces op, in a bool array `(0x110000,)`.
 
-    Returns:
-        bool array of shape `(0x110000,)`, indexed by code point.
+    They are those that a server's ICU may take for punctuation or space although Unicode 14.0 does not, and ideographs,
+    which the op makes words, if they are none.
     """
     marked = np.zeros(0x110000, bool)
-    for first, last in unicode_table.unassigned_ranges():
-        marked[first : last + 1] = True
     marked[list(FORMER_PUNCTUATION)] = True
-    return marked
-
-
-@functools.cache
-def needs_stand_in(chinese_chars: bool = True) -> np.ndarray:
-    """Marks the code points that must not reach the pieces op. Returns an array as `version_dependent` does.
-
-    Args:
-        chinese_chars: whether every CJK ideograph is a word, as the op has it.
-    """
-    marked = version_dependent().copy()
     marked[STAND_INS.start : STAND_INS.stop] = True
-    for first, last in () if chinese_chars else unicode_table.CJK_RANGES:
+    for first, last in (*unicode_table.unassigned_ranges(), *(() if chinese_chars else unicode_table.CJK_RANGES)):
         marked[first : last + 1] = True
     return marked
 

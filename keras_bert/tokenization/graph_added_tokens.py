@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedToken, by_stage, in_normal_form
-from keras_bert.tokenization.exact_graph import as_strings, flagged, shifted, starts_in_rows, table
+from keras_bert.tokenization.exact_graph import as_strings, flagged, is_one_of, shifted, starts_in_rows, table
 from keras_bert.tokenization.unicode_table import WHITE_SPACE, character_class
 
 # A text is split at U+0000, which is written differently before: U+0001 begins the form of U+0000 and of itself.
@@ -44,34 +44,25 @@ class GraphAddedTokens(tf.Module):
         self._normalized = _Cutter(in_normal_form(normalized, normalize), ids) if normalized else None
         self._normalize = graph_normalize if normalized else None
 
-    def tokenize(self, texts, tokenize: Callable) -> tf.RaggedTensor:
-        """Returns the ids of strings `(texts,)`. `tokenize` returns those of the texts between added tokens."""
-
-        def normalized(texts):
-            if self._normalize:
-                texts, _ = self._normalize(texts)
-            return self._normalized.tokenize(texts, tokenize) if self._normalized else tokenize(texts)
-
-        texts = as_strings(texts)
-        return self._literal.tokenize(texts, normalized) if self._literal else normalized(texts)
-
-    def tokenize_with_offsets(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
-        """As `tokenize`, for ids, starts and ends in bytes."""
+    def __call__(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
+        """Returns of strings `(texts,)` what `tokenize` returns of plain ones: ids alone, or with starts and ends."""
 
         def normalized(texts):
             if not self._normalized:
                 return tokenize(texts)
             if not self._normalize:
-                return self._normalized.tokenize_with_offsets(texts, tokenize)
+                return self._normalized(texts, tokenize)
             normal, sources = self._normalize(texts)
-            ids, starts, ends = self._normalized.tokenize_with_offsets(normal, tokenize)
+            ids, *offsets = self._normalized(normal, tokenize)
+            if not offsets:
+                return (ids,)
             bases = tf.gather(_bases(normal), ids.value_rowids())
-            first, last = sources.of_spans(starts.values + bases, ends.values + bases)
+            first, last = sources.of_spans(*(places.values + bases for places in offsets))
             bases = tf.gather(_bases(texts), ids.value_rowids())
             return ids, ids.with_values(first - bases), ids.with_values(last - bases)
 
         texts = as_strings(texts)
-        return self._literal.tokenize_with_offsets(texts, normalized) if self._literal else normalized(texts)
+        return self._literal(texts, normalized) if self._literal else normalized(texts)
 
 
 class _Pieces(NamedTuple):
@@ -116,18 +107,13 @@ class _Cutter(tf.Module):
             for name in ("lstrip", "rstrip")
         )
 
-    def tokenize(self, texts, tokenize: Callable) -> tf.RaggedTensor:
-        pieces = self._cut(texts)
-        return _joined(tokenize(pieces.texts), pieces.added, pieces.splits)
-
-    def tokenize_with_offsets(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
+    def __call__(self, texts, tokenize: Callable) -> tuple[tf.RaggedTensor, ...]:
         pieces = self._cut(texts)
         ids, *offsets = tokenize(pieces.texts)
-        shifts = tf.gather(pieces.starts, ids.value_rowids())
-        places = pieces.added.value_rowids()
         joined = [_joined(ids, pieces.added, pieces.splits)]
-        for found, of_pieces in zip(offsets, (pieces.starts, pieces.ends), strict=True):
-            added = pieces.added.with_values(tf.gather(of_pieces, places))
+        for found, of_pieces in zip(offsets, (pieces.starts, pieces.ends), strict=False):  # ids may come alone
+            added = pieces.added.with_values(tf.gather(of_pieces, pieces.added.value_rowids()))
+            shifts = tf.gather(pieces.starts, ids.value_rowids())
             joined.append(_joined(ids.with_values(found.values + shifts), added, pieces.splits))
         return tuple(joined)
 
@@ -168,17 +154,13 @@ class _Cutter(tf.Module):
         return texts
 
     def _without_taken_space(self, values, numbers):
-        """Removes the white space that tokens take from their neighbours.
-
-        Returns:
-            the pieces, and how many bytes went from the start of each, int32.
-        """
+        """Removes the white space that tokens take. Returns the pieces, and the bytes taken from the start of each."""
         skipped = tf.zeros_like(numbers)
         if self._takes_before.shape[0]:
-            takes = _is_one_of(shifted(numbers, -1, -1), self._takes_before)
+            takes = is_one_of(shifted(numbers, -1, -1), self._takes_before)
             values = tf.where(takes, tf.strings.regex_replace(values, f"{self._space}$", ""), values)
         if self._takes_after.shape[0]:
-            takes = _is_one_of(shifted(numbers, 1, -1), self._takes_after)
+            takes = is_one_of(shifted(numbers, 1, -1), self._takes_after)
             left = tf.where(takes, tf.strings.regex_replace(values, f"^{self._space}", ""), values)
             skipped, values = tf.strings.length(values) - tf.strings.length(left), left
         return values, skipped
@@ -193,10 +175,6 @@ def _joined(found: tf.RaggedTensor, added: tf.RaggedTensor, splits) -> tf.Ragged
 def _bases(texts):
     """Returns where each text begins in the concatenation of all texts, in bytes."""
     return tf.cumsum(tf.strings.length(texts), exclusive=True)
-
-
-def _is_one_of(numbers, wanted):
-    return tf.reduce_any(tf.equal(numbers[:, tf.newaxis], wanted), axis=1)
 
 
 def _any_of(contents: Iterable[str]) -> str:

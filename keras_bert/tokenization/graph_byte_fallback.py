@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.byte_fallback import SPACE_MARK, ByteFallbackTokenizer
-from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged, shifted, table
+from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged, shifted, table, without_blanks
 from keras_bert.tokenization.graph_byte_pair import GraphBytePair, bytes_of, characters
 from keras_bert.tokenization.unicode_table import character_class
 
@@ -31,7 +31,9 @@ class GraphByteFallback(GraphBytePair):
         numbers[ord(" ")] = numbers[ord(SPACE_MARK)]
         self._numbers = CodePointTable(numbers)
         self._byte_ids = tf.constant(tokenizer.byte_ids, tf.int32)
-        self._lengths = tf.constant(tokenizer.token_lengths, tf.int32)
+        of_bytes = {*tokenizer.byte_ids}
+        lengths = [1 if number in of_bytes else len(token) for number, token in enumerate(tokenizer.tokens)]
+        self._lengths = tf.constant(lengths, tf.int32)
         is_crossing = np.zeros(0x110000, np.bool_)
         is_crossing[[ord(character) for character in (SPACE_MARK, " ", *tokenizer.before_space)]] = True
         self._is_crossing = CodePointTable(is_crossing)
@@ -50,12 +52,10 @@ class GraphByteFallback(GraphBytePair):
         ends = tf.cumsum(tf.gather(self._lengths, ids.values))
         first_units = ends - tf.gather(self._lengths, ids.values)
         starts, ends = tf.gather(unit_starts, first_units), tf.gather(unit_ends, ends - 1)
-        # Spaces at the ends of a token are left out: the bytes that are no spaces say how many there are.
-        (solid,) = flagged(tf.not_equal(bytes_of(texts), ord(" ")), tf.range(tf.reduce_sum(tf.strings.length(texts))))
-        limit = tf.reduce_sum(tf.strings.length(texts))
-        following, preceding = tf.concat([solid, [limit]], 0), tf.concat([[-1], solid], 0)
-        first = tf.minimum(tf.gather(following, tf.searchsorted(solid, starts)), ends)
-        last = tf.maximum(tf.gather(preceding, tf.searchsorted(solid, ends)) + 1, first)
+        # Spaces at the ends of a token are left out.
+        total = tf.reduce_sum(tf.strings.length(texts))
+        (solid,) = flagged(tf.not_equal(bytes_of(texts), ord(" ")), tf.range(total))
+        first, last = without_blanks(starts, ends, solid, solid + 1, total)
         bases = tf.gather(tf.cumsum(tf.strings.length(texts), exclusive=True), ids.value_rowids())
         return ids, ids.with_values(first - bases), ids.with_values(last - bases)
 

@@ -16,8 +16,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tokenization.byte_pair import BytePairTokenizer
-from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, Pairs
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
     as_strings,
@@ -138,9 +137,7 @@ class GraphBytePair(tf.Module, GraphForm):
         return ids, ids.with_values(tf.maximum(first - bases, 0)), ids.with_values(last - bases)
 
     def _prefixed(self, texts):
-        if not self.tokenizer.add_prefix_space:
-            return texts
-        return _with_space(texts)
+        return _with_space(texts) if self.tokenizer.add_prefix_space else texts
 
     def _normalized(self, texts):
         """Returns the normalised texts and their `Sources`, or the texts and None if they are not normalised."""
@@ -178,11 +175,7 @@ class GraphBytePair(tf.Module, GraphForm):
         return tf.RaggedTensor.from_row_splits(tf.gather(values, indices.values), splits, validate=False)
 
     def _split(self, texts):
-        """Splits texts into words.
-
-        Returns:
-            The words of all texts `(words,)`, and their row splits by text int32 `(texts + 1,)`.
-        """
+        """Returns the words of all texts `(words,)`, and their row splits by text int32 `(texts + 1,)`."""
         points, rows, places = characters(texts)
         text_lengths = tf.strings.length(texts)
         text_starts = tf.cumsum(text_lengths, exclusive=True)
@@ -243,8 +236,7 @@ class GraphBytePair(tf.Module, GraphForm):
         joined = tf.gather(self._joined, tf.where(is_joined, ranks, 0))
         if self._makes_earlier is not None:
             is_joined &= self._is_in_turn(is_joined, joined, ranks, ids, parts, count)
-        at_end = tf.zeros_like(ids[:1])
-        ids = tf.where(_with_end(is_joined), tf.concat([joined, at_end], 0), ids)
+        ids = tf.where(tf.concat([is_joined, [False]], 0), tf.concat([joined, ids[:1]], 0), ids)
         kept = tf.concat([tf.ones_like(ids[:1], tf.bool), ~is_joined], 0)
         goes_on = tf.not_equal(tf.gather(best, parts), _NO_MERGE)
         finished = flagged(kept & ~goes_on, ids, parts)
@@ -276,6 +268,25 @@ class GraphBytePair(tf.Module, GraphForm):
         return self._ranks.lookup(tf.cast(lefts, tf.int64) * self._num_tokens + tf.cast(rights, tf.int64))
 
 
+def as_arrays(pairs: Pairs) -> np.ndarray:
+    """{(left, right): (rank, joined)} -> int64 `[4, pairs]`: left, right, rank, joined."""
+    numbers = itertools.chain.from_iterable((*pair, *found) for pair, found in pairs.items())
+    return np.fromiter(numbers, np.int64, 4 * len(pairs)).reshape(-1, 4).T
+
+
+def ranks_before_earlier(pairs: np.ndarray) -> np.ndarray:
+    """Returns the ranks of the merges after which an earlier merge may be next: they create a token that it joins.
+
+    All occurrences of any other pair can be joined at once. SentencePiece's merges, in the order of their results, have
+    many such ranks; those that Hugging Face's trainer writes have none. `pairs` is what `as_arrays` returns.
+    """
+    lefts, rights, ranks, joined = pairs
+    earliest = np.full(pairs.max(initial=0) + 1, np.iinfo(np.int64).max)
+    for numbers in (lefts, rights):
+        np.minimum.at(earliest, numbers, ranks)
+    return np.sort(ranks[earliest[joined] < ranks])
+
+
 def bytes_of(texts):
     """Returns the bytes of all texts, int32."""
     return tf.cast(tf.io.decode_raw(tf.strings.reduce_join(texts)[tf.newaxis], tf.uint8)[0], tf.int32)
@@ -287,11 +298,6 @@ def characters(texts):
     rows = decoded.value_rowids()
     starts = tf.cumsum(tf.strings.length(texts), exclusive=True)
     return decoded.values, rows, tf.cast(offsets.values, tf.int32) + tf.gather(starts, rows)
-
-
-def _with_end(flags):
-    """[True] -> [True, False]"""
-    return tf.concat([flags, [False]], 0)
 
 
 def _with_space(texts):

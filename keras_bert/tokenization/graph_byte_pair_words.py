@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.exact_graph import flagged, shifted
+from keras_bert.tokenization.exact_graph import is_one_of, shifted, starts_of_runs
 from keras_bert.tokenization.unicode_table import WHITE_SPACE
 
 _OTHER, _LETTER, _NUMBER, _SPACE, _NEW_LINE = range(5)
@@ -30,10 +30,7 @@ def class_numbers(has_new_lines: bool) -> np.ndarray:
 def gpt_2_word_begins(points, classes, begins_text):
     """Returns whether each character begins one of GPT-2's words.
 
-    Args:
-        points: code points int32 `(characters,)` of all texts.
-        classes: the class of each.
-        begins_text: whether each is the first of its text.
+    All have the shape `(characters,)`: the code points of all texts, their classes, and whether each begins a text.
     """
     before, behind = _neighbours(classes, begins_text)
     follows_blank = ~begins_text & shifted(tf.equal(points, ord(" ")), 1, False)
@@ -42,11 +39,7 @@ def gpt_2_word_begins(points, classes, begins_text):
     # The last white space before a word does not belong to the run of white space.
     begins_space = tf.not_equal(before, _SPACE) | (tf.not_equal(behind, _SPACE) & tf.not_equal(behind, _NO_CLASS))
     begins = tf.where(tf.equal(classes, _SPACE), begins_space, begins_run)
-    return tf.cond(
-        tf.reduce_any(begins & tf.equal(points, ord("'"))),
-        lambda: _with_contractions(points, begins, begins_text, str),
-        lambda: begins,
-    )
+    return _with_contractions(points, begins, begins_text, str)
 
 
 def llama_3_word_begins(points, classes, begins_text):
@@ -59,7 +52,7 @@ def llama_3_word_begins(points, classes, begins_text):
     takes_letters = (tf.equal(classes, _OTHER) & begins_other) | tf.equal(classes, _SPACE)
     begins_letters = tf.not_equal(before, _LETTER) & (begins_text | ~shifted(takes_letters, 1, False))
     places = tf.range(tf.size(points))
-    run_starts = _run_starts(tf.not_equal(classes, before), places)
+    run_starts = starts_of_runs(tf.not_equal(classes, before))
     begins_number = tf.equal((places - run_starts) % 3, 0)  # at most three digits
     # The ends of lines behind other characters belong to these. The rest of a run of white space is one word up to its
     # last end of a line, then one up to its last character, which begins the next word.
@@ -75,22 +68,12 @@ def llama_3_word_begins(points, classes, begins_text):
     begins = tf.where(tf.equal(classes, _OTHER), begins_other, begins_number)
     begins = tf.where(tf.equal(classes, _LETTER), begins_letters, begins)
     begins = tf.where(is_blank, begins_blank & ~is_taken, begins)
-    return tf.cond(
-        tf.reduce_any(begins & tf.equal(points, ord("'"))),
-        lambda: _with_contractions(points, begins, begins_text, _both_cases),
-        lambda: begins,
-    )
+    return _with_contractions(points, begins, begins_text, _both_cases)
 
 
 def _both_cases(letters: str) -> str:
     """As `(?i:...)` does, which counts the long s too: "st" -> "stSTſ" """
     return letters + letters.upper() + ("ſ" if "s" in letters else "")
-
-
-def _run_starts(begins, places):
-    """Returns for each character where its run begins. The first character begins one."""
-    (starts,) = flagged(begins, places)
-    return tf.gather(starts, tf.cumsum(tf.cast(begins, tf.int32)) - 1)
 
 
 def _neighbours(classes, begins_text):
@@ -102,21 +85,25 @@ def _neighbours(classes, begins_text):
 def _with_contractions(points, begins, begins_text, letters_of):
     """Makes 's 't 'm 'd 're 've 'll separate words if the apostrophe begins a word.
 
-    Args:
-        letters_of: letters -> those that count as one of them.
+    `letters_of` returns letters with those that count as one of them.
     """
-    has_next = shifted(~begins_text, -1, False)
-    second = tf.where(has_next, shifted(points, -1, 0), 0)
-    third = tf.where(has_next & shifted(has_next, -1, False), shifted(points, -2, 0), 0)
     is_apostrophe = begins & tf.equal(points, ord("'"))
-    is_short = is_apostrophe & _is_any_of(second, letters_of("stmd"))
-    pairs = [
-        _is_any_of(second, letters_of(pair[0])) & _is_any_of(third, letters_of(pair[1])) for pair in ("re", "ve", "ll")
-    ]
-    is_long = is_apostrophe & (pairs[0] | pairs[1] | pairs[2])
-    begins &= ~shifted(is_short | is_long, 1, False)
-    return begins | shifted(is_short, 2, False) | shifted(is_long, 3, False)
+
+    def divided():
+        has_next = shifted(~begins_text, -1, False)
+        second = tf.where(has_next, shifted(points, -1, 0), 0)
+        third = tf.where(has_next & shifted(has_next, -1, False), shifted(points, -2, 0), 0)
+        is_short = is_apostrophe & _is_any_of(second, letters_of("stmd"))
+        pairs = [
+            _is_any_of(second, letters_of(pair[0])) & _is_any_of(third, letters_of(pair[1]))
+            for pair in ("re", "ve", "ll")
+        ]
+        is_long = is_apostrophe & (pairs[0] | pairs[1] | pairs[2])
+        outside = begins & ~shifted(is_short | is_long, 1, False)
+        return outside | shifted(is_short, 2, False) | shifted(is_long, 3, False)
+
+    return tf.cond(tf.reduce_any(is_apostrophe), divided, lambda: begins)
 
 
 def _is_any_of(points, characters: str):
-    return tf.reduce_any(tf.equal(points[:, tf.newaxis], [ord(character) for character in characters]), axis=1)
+    return is_one_of(points, [ord(character) for character in characters])

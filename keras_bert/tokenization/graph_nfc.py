@@ -4,25 +4,26 @@ All operations are core TensorFlow operations, which TF Serving includes. Texts 
 one regular expression.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.exact_graph import (
+    CLASS_SHIFT,
     CodePointReplacements,
     CodePointTable,
     Sources,
     canonical_order,
     changes,
+    code_point_bits,
     flagged,
     next_in_group,
     shifted,
+    starts_of_runs,
     table,
 )
 from keras_bert.tokenization.nfc import continuing_points, decomposed_points
 
 _CONTINUES, _DECOMPOSES = 1, 2
-_CLASS_SHIFT = 8
 # No character below this one begins or continues anything that normalisation form C changes.
 _UNCHANGED = "[\\x00-\\x{2FF}]*"
 
@@ -32,7 +33,7 @@ class GraphNfc(tf.Module):
 
     def __init__(self):
         super().__init__()
-        self._properties = CodePointTable(_property_numbers())
+        self._properties = CodePointTable(code_point_bits(continuing_points(), decomposed_points()))
         self._decomposed = CodePointReplacements(unicode_table.decompositions())
         pairs = unicode_table.compositions()
         keys = tf.constant([first << 21 | last for first, last in pairs], tf.int64)
@@ -43,7 +44,7 @@ class GraphNfc(tf.Module):
         """Returns the normalised texts and their sources: strings `(texts,)` -> strings `(texts,)`."""
         return tf.cond(
             tf.reduce_all(tf.strings.regex_full_match(texts, _UNCHANGED)),
-            lambda: (texts, _same(texts)),
+            lambda: (texts, _unchanged(texts)),
             lambda: self._normalize(texts),
         )
 
@@ -82,7 +83,7 @@ class GraphNfc(tf.Module):
 
     def _composed_groups(self, points, groups):
         """Orders and composes the code points of each group. Only the first one of a group composes with others."""
-        classes = tf.bitwise.right_shift(self._properties(points), _CLASS_SHIFT)
+        classes = tf.bitwise.right_shift(self._properties(points), CLASS_SHIFT)
         order = canonical_order(groups, classes)
         points, classes = tf.gather(points, order), tf.gather(classes, order)
         state = (tf.constant(True), points, classes, groups, tf.ones_like(groups, tf.bool))
@@ -99,8 +100,7 @@ class GraphNfc(tf.Module):
         """
         begins = changes(groups)
         places = tf.range(tf.size(points))
-        (firsts,) = flagged(begins, places)
-        firsts = tf.gather(firsts, tf.cumsum(tf.cast(begins, tf.int32)) - 1)  # the first place of each one's group
+        firsts = starts_of_runs(begins)  # the first place of each one's group
         class_before = shifted(classes, 1, 0)
         # Marks of one run are sorted, so the one before has the highest class that was kept; class 0 blocks the rest.
         zeros = tf.cumsum(tf.cast(tf.equal(classes, 0) & ~begins, tf.int32), exclusive=True)
@@ -119,9 +119,9 @@ class GraphNfc(tf.Module):
         return tf.reduce_any(is_next), *flagged(~is_next, points, classes, groups, is_ahead)
 
 
-def _same(texts) -> Sources:
-    total = tf.reduce_sum(tf.strings.length(texts))
-    return Sources(tf.zeros([1], tf.int32), tf.zeros([1], tf.int32), total[tf.newaxis], tf.zeros([1], tf.bool))
+def _unchanged(texts) -> Sources:
+    start, end = tf.zeros([1], tf.int32), tf.reduce_sum(tf.strings.length(texts))[tf.newaxis]
+    return Sources(start, start, end, tf.zeros([1], tf.bool))
 
 
 def _joined(texts, lengths, rows, starts, ends, new):
@@ -150,12 +150,3 @@ def _joined(texts, lengths, rows, starts, ends, new):
     part_lengths = tf.strings.length(parts)
     sources = Sources(tf.cumsum(part_lengths, exclusive=True), places, part_ends, is_changed)
     return tf.strings.unsorted_segment_join(parts, part_rows, count), sources
-
-
-def _property_numbers() -> np.ndarray:
-    numbers = np.zeros(0x110000, np.int32)
-    numbers[list(continuing_points())] |= _CONTINUES
-    numbers[list(decomposed_points())] |= _DECOMPOSES
-    classes = unicode_table.combining_classes()
-    numbers[list(classes)] |= np.array(list(classes.values())) << _CLASS_SHIFT
-    return numbers

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.private_interfaces import private
-from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged
+from keras_bert.tokenization.exact_graph import CodePointTable, as_strings, flagged, shifted, without_blanks
 from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
 from keras_bert.tokenization.sentence_piece import SPACE_MARK, STRIPPED, SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import GraphForm
@@ -76,22 +76,14 @@ class GraphSentencePiece(tf.Module, GraphForm):
         return texts
 
     def _without_white_space(self, texts, first, last):
-        """Moves the ends of spans inwards past white space.
-
-        Args:
-            texts: strings `(texts,)`.
-            first, last: int64 `(spans,)`, bytes in the concatenation of all texts.
-        """
+        """Moves the ends of spans inwards past white space. They are int64 bytes in the concatenation of all texts."""
         decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
         lengths = tf.cast(tf.strings.length(texts), tf.int64)
-        total = tf.reduce_sum(lengths)[tf.newaxis]
+        total = tf.reduce_sum(lengths)
         begins = offsets.values + tf.gather(tf.cumsum(lengths, exclusive=True), decoded.value_rowids())
-        ends = tf.concat([begins[1:], total], 0)[: tf.size(begins)]
-        begins, ends = flagged(tf.equal(self._is_space(decoded.values), 0), begins, ends)
-        next_begins = tf.gather(tf.concat([begins, total], 0), tf.searchsorted(begins, first))
-        first = tf.minimum(next_begins, last)
-        ends_before = tf.gather(tf.concat([[0], ends], 0), tf.searchsorted(ends, last, side="right"))
-        return first, tf.maximum(first, ends_before)
+        is_solid = tf.equal(self._is_space(decoded.values), 0)
+        begins, ends = flagged(is_solid, begins, shifted(begins, -1, total))
+        return without_blanks(first, last, begins, ends, total)
 
     def _divide(self, ids):
         """Returns the ids with divided tokens, and for each the index of the token that it is a part of."""

@@ -9,14 +9,23 @@ For any bytes it returns the ids of wordpiece.py, and the same offsets in bytes.
 All other ops are core TensorFlow ops. TF Serving includes all of them since 2.12.
 """
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization import fast_normalizer
-from keras_bert.tokenization.exact_graph import ExactTokenizer, as_strings, changes, flagged
+from keras_bert.tokenization import fast_normalizer, unicode_table
+from keras_bert.tokenization.exact_graph import (
+    CodePointTable,
+    ExactTokenizer,
+    as_strings,
+    changes,
+    flagged,
+    indices_of_rows,
+)
+from keras_bert.tokenization.fast_normalizer import STAND_INS, needs_stand_in
 from keras_bert.tokenization.graph_added_tokens import GraphAddedTokens
-from keras_bert.tokenization.text_pieces import StandIns, TextPieces
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -97,11 +106,9 @@ class GraphTokenizer(tf.Module, GraphForm):
         def replaced():
             ids, splits, starts, ends = self._exact(*flagged(is_exact, texts))
             # The exact rows are appended to the fast ones. Row i is fast row i, or the next exact row.
-            lengths = tf.concat([fast[0].row_lengths(), splits[1:] - splits[:-1]], 0)
-            begins = tf.concat([fast[0].row_starts(), splits[:-1] + fast[0].row_splits[-1]], 0)
             rows = tf.where(is_exact, tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + count, tf.range(count))
-            begins, lengths = tf.gather(begins, rows), tf.gather(lengths, rows)
-            indices = tf.ragged.range(begins, begins + lengths)
+            splits = tf.concat([fast[0].row_splits, splits[1:] + fast[0].row_splits[-1]], 0)
+            indices = indices_of_rows(splits, rows)
             pairs = zip(fast, (ids, starts, ends), strict=False)
             values = [tf.gather(tf.concat([old.values, new], 0), indices.values) for old, new in pairs]
             return [indices.row_splits, *values]
@@ -110,6 +117,96 @@ class GraphTokenizer(tf.Module, GraphForm):
             tf.reduce_any(is_exact), replaced, lambda: [fast[0].row_splits, *(row.values for row in fast)]
         )
         return [tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values]
+
+
+class StandIns:
+    """Private-use code points that replace others in the input of tf.text's pieces op.
+
+    The op asks the server's ICU where words end. ICUs of other Unicode versions would end words at code points that
+    Unicode 14.0 does not know, so the op sees other code points in their places: a code point of the vocabulary has its
+    own stand-in, all others have `UNKNOWN`, which is in no token.
+
+    Args:
+        ids: token -> id, of the tokens that words are cut into.
+        chinese_chars: whether every CJK ideograph is a word.
+    """
+
+    UNKNOWN = STAND_INS[0]
+
+    def __init__(self, ids: Mapping[str, int], chinese_chars: bool = True):
+        self.replaced = needs_stand_in(chinese_chars)
+        used = sorted(character for character in set("".join(ids)) if self.replaced[ord(character)])
+        self._ids = ids
+        self._next = iter(STAND_INS[1:])
+        self._never_in_words = set(map(chr, unicode_table.removed() | unicode_table.whitespace()))
+        self.table = {ord(character): next(self._next) for character in used}
+
+    def translated(self, tokens: Sequence[str]) -> list[str]:
+        """Returns the tokens with their characters replaced, for the vocabulary of the pieces op."""
+        return [
+            token.translate(self.table) if self._can_match(number, token) else chr(next(self._next))
+            for number, token in enumerate(tokens)
+        ]
+
+    def _can_match(self, number: int, token: str) -> bool:
+        """Returns whether texts can contain a token. The op would split or refuse others, so they get another name."""
+        can_match = token and len(token) <= MAX_CHARACTERS_PER_WORD and self._never_in_words.isdisjoint(token)
+        # Of a token that occurs twice the last one counts, and an added token is no piece.
+        return bool(can_match) and self._ids.get(token) == number
+
+
+class TextPieces(tf.Module):
+    """Cuts words into pieces with tf.text's FastWordpieceTokenizer, for the exact path.
+
+    Args:
+        pieces: tf.text FastWordpieceTokenizer with the vocabulary translated by `stand_ins`.
+        stand_ins: `StandIns` of the vocabulary.
+        unk_id: id of [UNK].
+        max_characters: a word with more characters is [UNK].
+    """
+
+    def __init__(self, pieces, stand_ins: StandIns, unk_id: int, max_characters: int = MAX_CHARACTERS_PER_WORD):
+        super().__init__()
+        self._pieces = pieces
+        self._unk_id = unk_id
+        self._max_characters = max_characters
+        # The stand-in of each code point, or 0 for those that stay.
+        numbers = np.where(stand_ins.replaced, StandIns.UNKNOWN, 0).astype(np.int32)
+        numbers[list(stand_ins.table)] = list(stand_ins.table.values())
+        self._stand_ins = CodePointTable(numbers)
+
+    def __call__(self, points: tf.Tensor, word_starts: tf.Tensor):
+        """Cuts words, given as code points int32 `(characters,)`.
+
+        Args:
+            points: the characters of all words.
+            word_starts: bool `(characters,)`, whether a word starts here.
+
+        Returns:
+            For every piece its id, the number of its word, and the indices of its first and last character.
+        """
+        stand_ins = self._stand_ins(points)
+        points = tf.where(tf.equal(stand_ins, 0), points, stand_ins)
+        word_firsts = tf.where(word_starts)[:, 0]
+        word_splits = tf.concat([word_firsts, [tf.size(points, tf.int64)]], 0)
+        words = tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(points, word_splits, validate=False), "UTF-8")
+        too_long = word_splits[1:] - word_firsts > self._max_characters
+        pieces, starts, ends = self._pieces.tokenize_with_offsets(
+            tf.where(too_long, chr(StandIns.UNKNOWN).encode(), words)
+        )
+        piece_words = pieces.value_rowids()
+        widths = 1 + sum(tf.cast(points >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
+        characters = tf.repeat(tf.range(tf.size(points)), widths)
+        word_bytes = tf.gather(
+            tf.cumsum(tf.cast(widths, tf.int64), exclusive=True), tf.gather(word_firsts, piece_words)
+        )
+        first = tf.gather(characters, word_bytes + starts.values)
+        last = tf.gather(characters, word_bytes + ends.values - 1)
+        is_unknown = tf.equal(pieces.values, self._unk_id)
+        word_firsts, word_splits = tf.cast(word_firsts, tf.int32), tf.cast(word_splits, tf.int32)
+        first = tf.where(is_unknown, tf.gather(word_firsts, piece_words), first)
+        last = tf.where(is_unknown, tf.gather(word_splits, piece_words + 1) - 1, last)
+        return pieces.values, piece_words, first, last
 
 
 def added_tokens_of(tokenizer: WordPieceTokenizer, exact: ExactTokenizer) -> GraphAddedTokens | None:

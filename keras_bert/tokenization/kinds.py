@@ -28,11 +28,7 @@ def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
 
 
 def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
-    """Returns the tokenizer for the TensorFlow graph. Only WordPiece uses `do_lower_case`.
-
-    Args:
-        core_operations: whether it must do without tensorflow-text, as in `Tokenizer.graph`.
-    """
+    """Returns the tokenizer for the TensorFlow graph, as `Tokenizer.graph`. Only WordPiece uses `do_lower_case`."""
     return python_tokenizer(vocabulary, do_lower_case).graph(core_operations)
 
 
@@ -58,7 +54,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
     folder, name = os.path.split(os.fspath(path))
     # The settings of a vocab.txt are in the files beside it.
     has_settings = name == VOCABULARY_FILE and os.path.isfile(path)
-    return _word_piece(folder or os.curdir)[0] if has_settings else Vocabulary.from_file(path)
+    found = read_word_piece(folder or os.curdir) if has_settings else None
+    return found[0] if found else Vocabulary.from_file(path)
 
 
 def read_folder(
@@ -67,7 +64,6 @@ def read_folder(
     """Reads the tokenizer of a folder, of the kind that its files have.
 
     Args:
-        folder: the folder.
         makes_rows: whether the special tokens around texts matter.
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
@@ -82,7 +78,7 @@ def read_folder(
     if kind is None:
         return None, None
     if kind == WORD_PIECE:
-        return _word_piece(folder, makes_rows)
+        return read_word_piece(folder, makes_rows) or (None, None)
     if kind == SENTENCE_PIECE:
         tokenizer = read_sentence_piece(folder)
         return tokenizer, None if tokenizer is None else tokenizer.do_lower_case
@@ -139,10 +135,6 @@ def kind_of_folder(folder: str | os.PathLike, reads_tokenizer_json: bool = True)
             "that do not belong to the model."
         )
     return next(iter(found), None)
-
-
-def _word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Vocabulary | None, bool | None]:
-    return read_word_piece(folder, makes_rows) or (None, None)
 
 
 def _model_of_tokenizer_json(folder: str | os.PathLike) -> str | None:

@@ -34,7 +34,7 @@ from keras_bert.tokenization.sentence_piece_forms import (
     form_of,
 )
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
-from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens, text_bytes
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens, named, text_bytes
 from keras_bert.tokenization.tokenizer_json import (
     SETTINGS_FILE,
     added_tokens_decoder,
@@ -103,16 +103,20 @@ class SentencePieceTokenizer(Tokenizer):
         self.tokens = (*pieces, *(token.content for token in added_tokens if token.content not in set(pieces)))
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         if added_tokens:
-            _check_added_tokens(self.added_tokens, self.ids, special_tokens)
+            check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
+            if normalized := [token.content for token in added_tokens if token.normalized]:
+                raise InputError(
+                    f"The added token {normalized[0]!r:.100} is to be found in the normalised text (normalized is "
+                    "true). With SentencePiece only added tokens that match the text as it is are supported "
+                    "(normalized: false)."
+                )
             self._cutter = AddedTokenCutter(self.added_tokens, self.ids)
         self._processor = _processor(self.effective_model)
         self.space_steps = parsed(model).space_steps
         self.divided = _divided_tokens(self.tokens, self.ids, self._processor) if form.prepares else {}
 
     def __reduce__(self):
-        settings = (self.do_lower_case, self.keep_accents, self.added_tokens)
-        further = () if self.form.prepares else (self.form,)
-        return SentencePieceTokenizer, (self.model, self.special_tokens, *settings, *further)
+        return SentencePieceTokenizer, (self.model, self.special_tokens, *self._settings)
 
     @classmethod
     def from_file(
@@ -157,11 +161,9 @@ class SentencePieceTokenizer(Tokenizer):
         return found
 
     def save(self, folder: str | os.PathLike, tokenizer_class: str | None = None) -> None:
-        """Writes the model file and `tokenizer_config.json`, as Hugging Face's class of this form reads them.
+        """Writes the model file and `tokenizer_config.json` into an existing folder, as this form's class reads them.
 
-        Args:
-            folder: the folder, which exists.
-            tokenizer_class: another class that reads ALBERT's and XLNet's form.
+        Another `tokenizer_class` of Hugging Face is possible for ALBERT's and XLNet's form.
         """
         for name, content in self._files(tokenizer_class, **pair_rule(self.special_tokens.longer_keeps_more)).items():
             with atomic_file(os.path.join(folder, name)) as file:
@@ -190,9 +192,7 @@ class SentencePieceTokenizer(Tokenizer):
         return hashlib.sha256(b"".join(self._files().values())).hexdigest()
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> "SentencePieceTokenizer":
-        """Returns this tokenizer with another form of rows."""
-        settings = (self.do_lower_case, self.keep_accents, self.added_tokens, self.form)
-        return SentencePieceTokenizer(self.model, special_tokens, *settings)
+        return SentencePieceTokenizer(self.model, special_tokens, *self._settings)
 
     def with_spare_rows(self, size: int) -> "SentencePieceTokenizer":
         """Returns this tokenizer with pieces for the rows of a table that have none.
@@ -221,8 +221,11 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _with_pieces(self, pieces: tuple[Piece, ...]) -> "SentencePieceTokenizer":
         data = dataclasses.replace(parsed(self.model), pieces=pieces).to_bytes()
-        settings = (self.do_lower_case, self.keep_accents, self.added_tokens, self.form)
-        return SentencePieceTokenizer(data, self.special_tokens, *settings)
+        return SentencePieceTokenizer(data, self.special_tokens, *self._settings)
+
+    @property
+    def _settings(self) -> tuple:
+        return self.do_lower_case, self.keep_accents, self.added_tokens, self.form
 
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that match text, without special ones."""
@@ -279,7 +282,6 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
 
     def graph(self, core_operations: bool = False) -> Any:
-        """Returns the `GraphSentencePiece` of this tokenizer."""
         if core_operations:
             raise InputError(
                 "SentencePiece has no form by core TensorFlow operations: in the graph it needs the operation "
@@ -322,25 +324,6 @@ def beyond_model(
     """Returns the added tokens that the model does not find itself: special ones, and those that are not its pieces."""
     found, texts = without_roles(tokens, special_tokens), {piece.text for piece in pieces if piece.type != CONTROL}
     return [token for token in found if token.special or token.content not in texts]
-
-
-def _check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], special_tokens: SpecialTokens) -> None:
-    check_added_tokens(tokens, ids, special_tokens.names)
-    normalized = [token.content for token in tokens if token.normalized]
-    if normalized:
-        raise InputError(
-            f"The added token {normalized[0]!r:.100} is to be found in the normalised text (normalized is true). With "
-            "SentencePiece only added tokens that match the text as it is are supported (normalized: false)."
-        )
-
-
-@contextlib.contextmanager
-def named(path: str | os.PathLike):
-    """Puts the name of the file in front of errors in this block."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{os.fspath(path)}: {error}") from None
 
 
 def _processor(model: bytes):

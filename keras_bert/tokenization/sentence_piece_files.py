@@ -13,13 +13,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, named, parsed
-from keras_bert.tokenization.sentence_piece_forms import (
-    DEBERTA,
-    MODEL_FILES,
-    SentencePieceForm,
-    form_of,
-)
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, parsed
+from keras_bert.tokenization.sentence_piece_forms import DEBERTA, MODEL_FILES, SentencePieceForm, form_of
 from keras_bert.tokenization.sentence_piece_model import (
     CONTROL,
     NORMAL,
@@ -30,7 +25,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
     composing_rules,
 )
-from keras_bert.tokenization.tokenizer import check_count
+from keras_bert.tokenization.tokenizer import check_count, named
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,

@@ -5,7 +5,7 @@ front. Nothing here adds a number to ids. The pieces are put into the order of t
 """
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.sentence_piece_model import CONTROL, UNKNOWN, Piece
@@ -48,11 +48,7 @@ class SentencePieceForm:
     cls_is_last: bool = False
 
     def in_order_of_ids(self, pieces: Sequence[Piece], mask: str) -> tuple[Piece, ...]:
-        """Returns the tokens in the order of their ids, from the pieces of a model file and the name of the mask.
-
-        Raises:
-            InputError: the pieces are those of another class.
-        """
+        """Returns the tokens in the order of their ids, from the pieces of a model file and the name of the mask."""
         if not self.appends_mask:
             return tuple(pieces)
         pieces = self._without(self.replaced, pieces)
@@ -66,17 +62,14 @@ class SentencePieceForm:
         return (*self.first, *pieces, *([] if mask in texts else [Piece(mask, 0.0, CONTROL)]))
 
     def in_order_of_file(self, pieces: Sequence[Piece], mask: str) -> tuple[Piece, ...]:
-        """Returns the pieces of a model file for which `in_order_of_ids` returns `pieces`.
-
-        Raises:
-            InputError: `pieces` are those of another class.
-        """
+        """Returns the pieces of a model file for which `in_order_of_ids` returns `pieces`."""
         kept = self._without(self.first, pieces)
         if self.appends_mask and kept and kept[-1].text == mask:
             kept = kept[:-1]
         return (*self.replaced, *kept)
 
     def _without(self, first: Sequence[Piece], pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        """Returns the pieces behind the first ones. Raises `InputError` if these are those of another class."""
         expected = [(piece.text, piece.type == UNKNOWN) for piece in first]
         found = [(piece.text, piece.type == UNKNOWN) for piece in pieces[: len(first)]]
         if found != expected:
@@ -119,10 +112,7 @@ CAMEMBERT = SentencePieceForm(
     "sentencepiece.bpe.model",
     XLM_ROBERTA_SPECIAL_TOKENS,
     replaced=_special("<unk>"),
-    first=(
-        *_special("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"),
-        Piece("<unk>NOTUSED", -100.0, CONTROL),
-    ),
+    first=(*_special("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"), Piece("<unk>NOTUSED", -100.0, CONTROL)),
 )
 DEBERTA = SentencePieceForm("DebertaV2Tokenizer", "spm.model", BERT_SPECIAL_TOKENS, False)
 _FORMS = (ALBERT, XLNET, XLM_ROBERTA, CAMEMBERT, DEBERTA)
@@ -130,13 +120,7 @@ MODEL_FILES = tuple(dict.fromkeys(form.model_file for form in _FORMS))
 
 
 def form_of(tokenizer_class: str | None, file: str, tokens: Sequence[str]) -> SentencePieceForm:
-    """Returns the form of a tokenizer.
-
-    Args:
-        tokenizer_class: the class that its folder states, which counts first.
-        file: the name of the file that has the tokens.
-        tokens: its tokens, in the order of that file.
-    """
+    """Returns the form of a tokenizer: by the class that its folder states, or by the name of a file and its tokens."""
     for form in _FORMS:
         if tokenizer_class and tokenizer_class.startswith(form.tokenizer_class):
             return form
@@ -148,9 +132,5 @@ def form_of(tokenizer_class: str | None, file: str, tokens: Sequence[str]) -> Se
     if file == DEBERTA.model_file or (file not in MODEL_FILES and DEBERTA.special_tokens.unk in tokens):
         return DEBERTA
     is_known = tokenizer_class is not None and file in MODEL_FILES
-    return XLNET if not is_known and _are_of_xlnet(tokens) else ALBERT
-
-
-def _are_of_xlnet(tokens: Collection[str]) -> bool:
-    """Returns whether the tokens have the name of [CLS] in XLNet's, and not that in ALBERT's."""
-    return XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
+    has_xlnets = XLNET_SPECIAL_TOKENS.cls in tokens and ALBERT_SPECIAL_TOKENS.cls not in tokens
+    return XLNET if not is_known and has_xlnets else ALBERT

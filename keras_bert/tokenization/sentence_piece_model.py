@@ -188,11 +188,7 @@ def compiled(rules: Mapping[str, str]) -> bytes:
 
 @functools.cache
 def composing_rules(keeps_spaces: bool) -> bytes:
-    """Returns rules that compose letters as NFC does.
-
-    Args:
-        keeps_spaces: whether texts pass `SPACE_STEPS` before; otherwise white space and ▁ become spaces.
-    """
+    """Returns rules that compose letters as NFC does. Unless spaces are kept, white space and ▁ become spaces."""
     from sentencepiece import SentencePieceNormalizer
 
     rules = dict(SentencePieceNormalizer(rule_name="nfkc").decompile())
@@ -297,14 +293,8 @@ def check_rules(rules: bytes) -> None:
 def _check_paths(units: np.ndarray, results: np.ndarray) -> None:
     """Follows all paths of the automaton at the same time, one byte a step, and counts them.
 
-    States may share the states that follow them, so a small array can hold any number of rules, or endless ones.
-
-    Args:
-        units: the double array, uint32 `(states,)`. The children of a state are at its base XOR their label.
-        results: the bytes of the results, uint8.
-
-    Raises:
-        InputError: as `check_rules`.
+    States may share the states that follow them, so a small array can hold any number of rules, or endless ones. The
+    children of a state are at its base XOR their label.
     """
     states = np.arange(len(units))
     bases = states ^ ((units >> 10) << ((units & (1 << 9)) >> 6))

@@ -101,31 +101,27 @@ class FastForm(PythonForm):
 
     def __init__(self, tokenizer: Tokenizer):
         super().__init__(tokenizer)
+        self._python = PythonForm(tokenizer)
         self._graph: GraphForm | None = None
         self._num_characters = 0
         self._making_graph = threading.Lock()
 
     def tokenize(self, texts: Sequence[str | bytes]) -> TokenLists:
-        graph = self._graph_for(texts)
-        return TokenLists.of(graph.tokenize(texts)) if graph else super().tokenize(texts)
+        return TokenLists.of(self._form_for(texts).tokenize(texts))
 
     def tokenize_words(self, words: Sequence[str | bytes]) -> TokenLists:
-        graph = self._graph_for(words)
-        return TokenLists.of(graph.tokenize_words(words)) if graph else super().tokenize_words(words)
+        return TokenLists.of(self._form_for(words).tokenize_words(words))
 
     def tokenize_with_offsets(self, texts: Sequence[str | bytes]) -> tuple[TokenLists, TokenLists, TokenLists]:
-        graph = self._graph_for(texts)
-        if graph is None:
-            return super().tokenize_with_offsets(texts)
-        ids, starts, ends = map(TokenLists.of, graph.tokenize_with_offsets(texts))
+        ids, starts, ends = map(TokenLists.of, self._form_for(texts).tokenize_with_offsets(texts))
         return ids, starts, ends
 
-    def _graph_for(self, texts: Sequence[str | bytes]) -> GraphForm | None:
+    def _form_for(self, texts: Sequence[str | bytes]) -> GraphForm | PythonForm:
         """Returns the graph if it is worth its while for these texts, the ones before counted."""
         size = sum(map(len, texts))
         self._num_characters += size
         if size < _FEW_CHARACTERS or self._num_characters < _WORTH_A_GRAPH:
-            return None
+            return self._python
         with self._making_graph:  # other threads wait for it instead of making one each
             if self._graph is None:
                 self._graph = self._tokenizer.graph()

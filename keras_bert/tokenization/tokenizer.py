@@ -5,6 +5,7 @@ itself. Both are a `TokenTable`.
 """
 
 import abc
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -260,17 +261,18 @@ class GraphForm(abc.ABC):
         Raises:
             InputError: a text is not a valid Unicode string.
         """
-        return self._added.tokenize(texts, self._plain_ids) if self._added else self._plain_ids(texts)
+        return self._with_added(texts, lambda texts: (self._plain_ids(texts),))[0]
 
     def tokenize_with_offsets(self, texts: Any) -> Any:
         """Returns ids, starts and ends, ragged int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
-        if self._added:
-            return self._added.tokenize_with_offsets(texts, self._plain_ids_with_offsets)
-        return self._plain_ids_with_offsets(texts)
+        return self._with_added(texts, self._plain_ids_with_offsets)
 
     def tokenize_words(self, words: Any) -> Any:
         """Returns the ids of words as inside a text: strings `(words,)` -> ragged int32 `(words, None)`."""
-        return self._added.tokenize(words, self._plain_ids_of_words) if self._added else self._plain_ids_of_words(words)
+        return self._with_added(words, lambda words: (self._plain_ids_of_words(words),))[0]
+
+    def _with_added(self, texts: Any, tokenize: Callable) -> Any:
+        return self._added(texts, tokenize) if self._added else tokenize(texts)
 
     @abc.abstractmethod
     def _plain_ids(self, texts: Any) -> Any:
@@ -285,12 +287,13 @@ class GraphForm(abc.ABC):
         return self._plain_ids(words)
 
 
-def not_a_text(text: Any) -> InputError:
-    """Returns the error for a text of another type."""
-    return InputError(
-        f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
-        "[tokenizer.encode(text) for text in texts]."
-    )
+@contextlib.contextmanager
+def named(path: str | os.PathLike):
+    """Puts the name of the file or folder in front of errors in this block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from None
 
 
 def text_bytes(text: str | bytes) -> bytes:
@@ -302,7 +305,10 @@ def text_bytes(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise not_a_text(text)
+        raise InputError(
+            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
+            "[tokenizer.encode(text) for text in texts]."
+        )
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:

@@ -100,15 +100,12 @@ def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str
 
     As in transformers, `tokenizer_class` is that of `config.json`, or that of its model, if the file states none.
 
-    Args:
-        folder: the folder.
-        classes: the classes that tokenise as the caller does, such as `WORD_PIECE_CLASSES`.
-
     Raises:
-        InputError: the file is damaged, or has a setting or a class that is not known here.
+        InputError: the file is damaged, has a setting that is not known here, or a class that is not one of `classes`,
+            which tokenise as the caller does.
     """
     path = os.path.join(folder, SETTINGS_FILE)
-    settings = read_json_object(path) if os.path.isfile(path) else {}
+    settings = _object(path)
     its_class = member(settings, "tokenizer_class", str, path)
     known = [*GENERIC_CLASSES, *(f"{name}Tokenizer" for name in classes)]
     if its_class is not None and its_class not in (*known, *(f"{name}Fast" for name in known)):
@@ -121,9 +118,13 @@ def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str
     return settings | {"tokenizer_class": found} if found and found.removesuffix("Fast") in known else settings
 
 
+def _object(file: str) -> dict[str, Any]:
+    return read_json_object(file) if os.path.isfile(file) else {}
+
+
 def _class_of_model(file: str) -> str | None:
     """Returns the class of the tokenizer that a `config.json` states, by its name or by the family of the model."""
-    values = read_json_object(file) if os.path.isfile(file) else {}
+    values = _object(file)
     stated = member(values, "tokenizer_class", str, file)
     theirs = families(has=lambda entry: entry.hugging_face).get(member(values, "model_type", str, file, ""))
     return stated or (f"{theirs.hugging_face.classes}Tokenizer" if theirs else None)
@@ -142,7 +143,7 @@ def read_tokenizer_json(folder: str | os.PathLike) -> dict[str, Any]:
         InputError: the file is damaged, or has a key that is not known here.
     """
     path = os.path.join(folder, TOKENIZER_FILE)
-    values = read_json_object(path) if os.path.isfile(path) else {}
+    values = _object(path)
     _FILE_KEYS.check(values, path)
     return values
 
@@ -152,11 +153,8 @@ def read_added_tokens(
 ) -> list[AddedToken]:
     """Returns the added tokens of a folder in the order of their ids, special ones included.
 
-    Args:
-        folder: the folder, whose `added_tokens.json` and `special_tokens_map.json` are read too.
-        values: its `tokenizer.json`.
-        settings: its `tokenizer_config.json`.
-        ids: token -> id; tokens that are not there get an id.
+    Its `tokenizer.json` has these values, and its `tokenizer_config.json` these settings; the other files are read.
+    Tokens that are not in `ids` get an id there.
 
     Raises:
         InputError: a file is damaged, or two files give a token different ids.
@@ -186,12 +184,11 @@ def read_added_tokens(
         if not number.isdecimal() or len(number) > 9:
             raise InputError(f"{settings_file}: a key of added_tokens_decoder must be an id. Received: {number!r:.100}")
         add(_added_token(entry, settings_file), int(number), settings_file)
-    if os.path.isfile(added_file):
-        for content, number in read_json_object(added_file).items():
-            if content not in found:
-                number = checked(number, int, f"the id of {content!r:.100}", added_file)
-                add(AddedToken(_short(content, added_file)), number, added_file)
-    special = read_json_object(map_file) if os.path.isfile(map_file) else {}
+    for content, number in _object(added_file).items():
+        if content not in found:
+            number = checked(number, int, f"the id of {content!r:.100}", added_file)
+            add(AddedToken(_short(content, added_file)), number, added_file)
+    special = _object(map_file)
     _MAP_KEYS.check(special, map_file)
     for names, where in ((settings, settings_file), (special, map_file)):
         for token in _further_special(names, where):
@@ -217,7 +214,7 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
     names: dict[str, Any] = {LONGER_KEEPS_MORE: any(os.path.isfile(os.path.join(folder, file)) for file in theirs)}
     for file in (SPECIAL_TOKENS_FILE, SETTINGS_FILE):
         path = os.path.join(folder, file)
-        values = read_json_object(path) if os.path.isfile(path) else {}
+        values = _object(path)
         names |= {role.removesuffix("_token"): _text_of(values[role], path) for role in _ROLES if values.get(role)}
         # Of ours only: Hugging Face's library knows the segment by the class.
         second = member(values, SECOND_SEGMENT, int, path)
@@ -318,25 +315,15 @@ def check_row_form(
 ) -> None:
     """Checks that the `post_processor` of a `tokenizer.json` makes the rows that this package makes.
 
-    Args:
-        values: the content of the file.
-        special: the special tokens of the rows.
-        ids: token -> id.
-        folder: the folder of the file.
-        has_segments: whether the second text and what follows it must be segment 1.
-        last_is_cls: whether [CLS] is at the end.
-
-    Raises:
-        InputError: it makes other rows.
+    With `has_segments`, the second text and what follows it must be segment 1; with `last_is_cls`, [CLS] is at the end.
     """
     file = os.path.join(folder, TOKENIZER_FILE)
-    rows = [row for part in parts_of(values, "post_processor", "processors", file) for row in _rows(part, file)]
+    rows = _rows(values, file)
     expected = [["A", special.sep], ["A", *[special.sep] * special.num_between, "B", special.sep]]
     expected = [[*row, special.cls] if last_is_cls else [special.cls, *row] for row in expected]
-    if rows and [[step.name for step in row] for row in rows] != expected:
-        received, supported = (
-            " and ".join(map(" ".join, texts)) for texts in ([[step.name for step in row] for row in rows], expected)
-        )
+    names = [[step.name for step in row] for row in rows]
+    if rows and names != expected:
+        received, supported = (" and ".join(map(" ".join, texts)) for texts in (names, expected))
         raise InputError(
             f"{file}: the post_processor makes the rows {received!r:.200}. Supported are those of this kind of model: "
             f"{supported}."
@@ -354,9 +341,15 @@ def check_row_form(
 
 def num_between(values: Mapping[str, Any], file: str) -> int | None:
     """Returns the number of tokens between two texts in the rows of a `tokenizer.json`, or None without rows."""
-    rows = [row for part in parts_of(values, "post_processor", "processors", file) for row in _rows(part, file)]
+    rows = _rows(values, file)
     names = [step.name for step in rows[-1]] if rows else []
     return names.index("B") - names.index("A") - 1 if {"A", "B"} <= {*names} else None
+
+
+def token_numbers(model: Mapping[str, Any], file: str) -> dict[str, int]:
+    """Returns token -> id of the model in a `tokenizer.json`."""
+    vocab = member(model, "vocab", dict, file, {})
+    return {token: checked(number, int, "the number of a token", file) for token, number in vocab.items()}
 
 
 def parts_of(values: Mapping[str, Any], name: str, names: str, file: str) -> list[dict]:
@@ -374,8 +367,13 @@ class _Step(NamedTuple):
     segment: int = 0
 
 
-def _rows(part: Mapping[str, Any], file: str) -> list[list[_Step]]:
-    """Returns the rows of one text and of two that a part of a post-processor makes."""
+def _rows(values: Mapping[str, Any], file: str) -> list[list[_Step]]:
+    """Returns the rows of one text and of two that the post-processor of a `tokenizer.json` makes."""
+    parts = parts_of(values, "post_processor", "processors", file)
+    return [row for part in parts for row in _rows_of_part(part, file)]
+
+
+def _rows_of_part(part: Mapping[str, Any], file: str) -> list[list[_Step]]:
     kind = part.get("type")
     if kind in _ROW_KEYS:
         _ROW_KEYS[kind].check(part, f"{file}: post_processor")

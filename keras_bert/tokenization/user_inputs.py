@@ -20,7 +20,7 @@ _LOADERS = ("keras.", "torch.utils.data.", "grain.")
 def holds_texts(x: Any) -> bool:
     """Returns whether `x` has texts. Features are dictionaries of numbers, numbers, or batches of either."""
     if hasattr(x, "element_spec"):
-        return _first_dtype(x.element_spec) == "string"
+        return getattr(getattr(_first(x.element_spec), "dtype", None), "name", "") == "string"
     if isinstance(x, Mapping):  # of texts it is refused, as other texts that are no column
         return any(isinstance(one, str) for column in x.values() for one in _beginning(column))
     if isinstance(x, GeneratorType) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
@@ -155,6 +155,8 @@ def collect(dataset, example_rank: int) -> tuple:
     Raises:
         InputError: it is endless, or x is a dictionary.
     """
+    import tensorflow as tf
+
     specification = dataset.element_spec
     parts = specification if isinstance(specification, tuple) else (specification,)
     if isinstance(parts[0], Mapping):
@@ -164,13 +166,13 @@ def collect(dataset, example_rank: int) -> tuple:
         )
     if int(dataset.cardinality()) == -1:
         raise InputError("The data set repeats for ever. Texts are read to their end first, so remove repeat().")
-    is_batched = _first_rank(parts[0]) > example_rank
-    columns = [_empty(part) for part in parts]
+    is_batched = _first(parts[0]).shape.rank > example_rank
+    columns: list[list] = [[] for _ in tf.nest.flatten(parts)]
     for element in dataset:
-        values = element if isinstance(specification, tuple) else (element,)
-        for column, value in zip(columns, values, strict=True):
-            _append(column, value, is_batched)
-    return tuple([*columns, None, None][:3])
+        for column, value in zip(columns, tf.nest.flatten(element), strict=True):
+            values = value if is_batched else [value.to_list() if hasattr(value, "to_list") else value.numpy()]
+            column.extend(as_list(values, "texts"))
+    return tuple([*tf.nest.pack_sequence_as(parts, columns), None, None][:3])
 
 
 def _as_python(value: Any, name: str):
@@ -191,32 +193,8 @@ def _beginning(values: Any) -> Sequence:
     return [values] if isinstance(values, str) else values[:1] if isinstance(values, (list, tuple)) else []
 
 
-def _first_dtype(specification) -> str:
+def _first(specification):
+    """Returns the first specification in tuples, lists and dictionaries."""
     while isinstance(specification, (tuple, list, Mapping)):
         specification = next(iter(specification.values() if isinstance(specification, Mapping) else specification))
-    return getattr(getattr(specification, "dtype", None), "name", "")
-
-
-def _first_rank(specification) -> int:
-    while isinstance(specification, (tuple, list)):
-        specification = specification[0]
-    return specification.shape.rank
-
-
-def _empty(specification):
-    if isinstance(specification, Mapping):
-        return {name: _empty(inner) for name, inner in specification.items()}
-    return tuple(map(_empty, specification)) if isinstance(specification, tuple) else []
-
-
-def _append(column, value, is_batched: bool) -> None:
-    if isinstance(column, dict):
-        for name, inner in column.items():
-            _append(inner, value[name], is_batched)
-    elif isinstance(column, tuple):
-        for inner, inner_value in zip(column, value, strict=True):
-            _append(inner, inner_value, is_batched)
-    elif is_batched:
-        column.extend(as_list(value, "texts"))
-    else:
-        column.extend(as_list([value.to_list() if hasattr(value, "to_list") else value.numpy()], "texts"))
+    return specification

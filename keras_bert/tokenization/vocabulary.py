@@ -43,37 +43,18 @@ class Vocabulary(TokenTable):
     Reference: google-research/bert `load_vocab`; transformers `BertTokenizer` for the settings.
     """
 
-    tokens: tuple[str, ...]
+    tokens: Sequence[str]
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True
-    added_tokens: tuple[AddedToken, ...] = ()
+    added_tokens: Sequence[AddedToken] = ()
     special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS
     max_characters_per_word: int = MAX_CHARACTERS_PER_WORD
 
-    def __init__(
-        self,
-        tokens: Sequence[str],
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        added_tokens: Sequence[AddedToken] = (),
-        special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS,
-        max_characters_per_word: int = MAX_CHARACTERS_PER_WORD,
-    ):
-        values: dict[str, Any] = {
-            "tokens": tuple(map(_without_white_space, tokens)),
-            "strip_accents": strip_accents,
-            "tokenize_chinese_chars": tokenize_chinese_chars,
-            "added_tokens": tuple(added_tokens),
-        }
-        # The defaults are left to the class, so that a pickle of BERT's vocabulary stays as it was.
-        if special_tokens != BERT_SPECIAL_TOKENS or special_tokens.longer_keeps_more:
-            values["special_tokens"] = special_tokens
-        if max_characters_per_word != MAX_CHARACTERS_PER_WORD:
-            values["max_characters_per_word"] = max_characters_per_word
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        _check_tokens(self.tokens, "The vocabulary", special_tokens)
-        check_added_tokens(self.added_tokens, self.ids, special_tokens.names)
+    def __post_init__(self):
+        object.__setattr__(self, "tokens", tuple(map(_without_white_space, self.tokens)))
+        object.__setattr__(self, "added_tokens", tuple(self.added_tokens))
+        _check_tokens(self.tokens, "The vocabulary", self.special_tokens)
+        check_added_tokens(self.added_tokens, self.ids, self.special_tokens.names)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike, special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS) -> "Vocabulary":
@@ -100,18 +81,15 @@ class Vocabulary(TokenTable):
         return dataclasses.replace(self, **changes)
 
     def of_size(self, size: int) -> "Vocabulary":
-        """Returns the vocabulary for a table of `size` rows: without blank lines at its end that have no row."""
         tokens = self.tokens
         while len(tokens) > size and not tokens[-1]:
             tokens = tokens[:-1]
         return self.replace(tokens=tokens) if len(tokens) == size < len(self.tokens) else self
 
     def with_spare_rows(self, size: int) -> "Vocabulary":
-        """Returns the vocabulary with tokens for the rows of a table that have none."""
         return self.replace(tokens=(*self.tokens, *unused_rows(len(self), size)))
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> "Vocabulary":
-        """Returns the vocabulary with another form of rows."""
         return self.replace(special_tokens=special_tokens)
 
     @property
@@ -137,7 +115,6 @@ class Vocabulary(TokenTable):
         return digest.hexdigest()
 
     def begins_with(self, sha256: str) -> bool:
-        """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
         return sha256 == self.sha256 or sha256 in self._sha256_of_beginnings
 
     @functools.cached_property

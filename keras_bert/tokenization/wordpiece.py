@@ -22,7 +22,7 @@ from typing import Any
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
-from keras_bert.tokenization.tokenizer import Tokenizer, not_a_text
+from keras_bert.tokenization.tokenizer import Tokenizer, text_bytes
 from keras_bert.tokenization.unicode_table import TextRules
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -146,11 +146,11 @@ class WordPieceTokenizer(Tokenizer):
         return normalized, [start for _, start, _ in characters], [end for _, _, end in characters]
 
     def _as_str(self, text: str | bytes) -> str:
-        return _as_str(text)
+        return text if isinstance(text, str) else text_bytes(text).decode("utf-8", "ignore")
 
     def _plain_ids(self, text: str | bytes) -> list[int]:
         ids: list[int] = []
-        for match in self._stretches(_as_str(text)):
+        for match in self._stretches(self._as_str(text)):
             ids += self._pieces_of(match.group())[0]
         return ids
 
@@ -158,7 +158,7 @@ class WordPieceTokenizer(Tokenizer):
         ids: list[int] = []
         starts: list[int] = []
         ends: list[int] = []
-        for match in self._stretches(_as_str(text)):
+        for match in self._stretches(self._as_str(text)):
             base = match.start()
             piece_ids, piece_starts, piece_ends = self._pieces_of(match.group())
             ids += piece_ids
@@ -238,14 +238,6 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 def _stretch_pattern() -> re.Pattern:
     separators = "".join(re.escape(chr(point)) for point in sorted(unicode_table.whitespace()))
     return re.compile(f"[^{separators}]+")
-
-
-def _as_str(text: str | bytes) -> str:
-    if isinstance(text, str):
-        return text
-    if not isinstance(text, bytes):
-        raise not_a_text(text)
-    return text.decode("utf-8", errors="ignore")
 
 
 def _words(stretch: str, rules: TextRules) -> Iterable[_Word]:

@@ -13,8 +13,8 @@ from typing import Any
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
-from keras_bert.program.json_files import checked, member
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens
+from keras_bert.program.json_files import member
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens, named
 from keras_bert.tokenization.tokenizer_json import (
     GENERIC_CLASSES,
     SETTINGS_FILE,
@@ -31,6 +31,7 @@ from keras_bert.tokenization.tokenizer_json import (
     read_tokenizer_json,
     role_names,
     special_tokens_of,
+    token_numbers,
     without_roles,
 )
 from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
@@ -58,11 +59,7 @@ _NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"cl
 
 
 def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Vocabulary, bool | None] | None:
-    """Reads the files of a folder.
-
-    Args:
-        folder: the folder.
-        makes_rows: whether the special tokens around texts matter.
+    """Reads the files of a folder. `makes_rows` says whether the special tokens around texts matter.
 
     Returns:
         the vocabulary with its settings, and whether texts are lower-cased, None if no file says it; or None if there
@@ -83,7 +80,7 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
         check_row_form(values, special, ids, folder, has_segments=special.second_segment == 1)
     rules = _rules(folder, values, settings, of_class=makes_rows and has_own_steps(settings))
     lower_case, chinese_chars = rules.get("do_lower_case"), rules.get("tokenize_chinese_chars")
-    try:
+    with named(folder):
         vocabulary = Vocabulary(
             _with_added(tokens, ids),
             rules.get("strip_accents"),
@@ -92,8 +89,6 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
             special,
             max_characters,
         )
-    except InputError as error:
-        raise InputError(f"{os.fspath(folder)}: {error}") from None
     return vocabulary, lower_case
 
 
@@ -161,10 +156,7 @@ def _tokens(folder: str | os.PathLike, model: Mapping[str, Any], special: Specia
     if model.get("type", "WordPiece") != "WordPiece":
         raise InputError(f"{tokenizer_file}: {reprlib.repr(model.get('type'))} is not BERT's WordPiece.")
     _MODEL_KEYS.check(model, f"{tokenizer_file}: model")
-    ids = {
-        token: checked(number, int, "the number of a token", tokenizer_file)
-        for token, number in member(model, "vocab", dict, tokenizer_file, {}).items()
-    }
+    ids = token_numbers(model, tokenizer_file)
     of_numbers = {number: token for token, number in ids.items()}
     if tokens is not None:
         known = {token: number for number, token in enumerate(tokens)}
@@ -196,9 +188,8 @@ def _rules(
 ) -> dict[str, bool | None]:
     """Returns the three settings of WordPiece as the files state them.
 
-    Args:
-        of_class: whether, as in transformers, the settings of a class such as BertTokenizer, and its defaults for
-            settings that are not stated, come before its `tokenizer.json`. Otherwise the latter counts.
+    With `of_class`, as in transformers, the settings of a class such as BertTokenizer, and its defaults, come before
+    its `tokenizer.json`.
     """
     file, settings_file = os.path.join(folder, TOKENIZER_FILE), os.path.join(folder, SETTINGS_FILE)
     normalizer, splitter = (member(values, name, dict, file, {}) for name in ("normalizer", "pre_tokenizer"))

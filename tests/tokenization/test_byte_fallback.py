@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
 from keras_bert.serving import load
 from keras_bert.tokenization.byte_fallback import ByteFallbackTokenizer
-from keras_bert.tokenization.byte_pair_merges import as_arrays, ranks_before_earlier
+from keras_bert.tokenization.graph_byte_pair import as_arrays, ranks_before_earlier
 
 ROLES = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
 BYTES = [f"<0x{value:02X}>" for value in range(256)]
