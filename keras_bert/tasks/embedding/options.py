@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable
 
-from keras_bert.models.verb_options import check_options
+from keras_bert.models.shown_arguments import check_options
 
 _INSTEAD = {
     "normalize_embeddings": "Give normalize=True.",

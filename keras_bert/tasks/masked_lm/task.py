@@ -13,9 +13,9 @@ from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
 from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
-from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.answers import FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import (
@@ -25,7 +25,6 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists

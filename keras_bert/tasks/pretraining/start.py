@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, TOKEN_DIFFERENCE, TOKEN_EMBEDDINGS, BertCheckpoint
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.encoder_base import encoder_class
 from keras_bert.tasks.pretraining.electra_pretrainer import generator_config
 
 

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from keras_bert.models.prompts import Prompts
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.prompts import Prompts
 
 
 class LoadedCrossEncoder(Prompts):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.example_checks import check_examples
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import check_examples, part_of
 
 
 @dataclasses.dataclass(frozen=True)
