@@ -122,11 +122,6 @@ def held_values(model) -> dict[int, Any]:
     return {id(variable): values for variable, values in pairs}
 
 
-def shared_by_workers(model, x: Any) -> Any:
-    """Returns `x`: each worker gives its own share."""
-    return x
-
-
 def _in_parts(values, num_parts: int):
     """Returns `[parts, B / parts, ...]` of `[B, ...]`: part p has the rows p, p + parts, p + 2 parts, ..."""
     return jnp.swapaxes(values.reshape(-1, num_parts, *values.shape[1:]), 0, 1)

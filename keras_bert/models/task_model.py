@@ -30,10 +30,10 @@ from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 if on_tensorflow():
-    from keras_bert.models import distributed_model as training
+    from keras_bert.models import distributed_model
 else:
     from keras_bert.accelerate.jax_devices import divided_among_devices
-    from keras_bert.models import jax_model as training
+    from keras_bert.models import jax_model
 
 
 # `fit` of Keras gives this to `evaluate`.
@@ -202,8 +202,8 @@ class TaskModel(BertModel):
         set_directions(callbacks, {*self.loss_names, *self.metric_names, "loss", "perplexity"})
         check_rate_setter(callbacks, self._schedule)
         x, weights = with_weights(x, y, weights)
-        options["validation_data"] = training.shared_by_workers(self, options.get("validation_data"))
-        return super().fit(training.shared_by_workers(self, x), y, sample_weight=weights, **options)
+        options["validation_data"] = self._shared_by_workers(options.get("validation_data"))
+        return super().fit(self._shared_by_workers(x), y, sample_weight=weights, **options)
 
     def evaluate_on_features(
         self, x: Any, y: Any, sample_weight: Any = None, verbose: Any = "auto", **options: Any
@@ -211,11 +211,14 @@ class TaskModel(BertModel):
         """Evaluates on features; `options` are those of `keras.Model.evaluate`."""
         x, weights = with_weights(x, y, sample_weight)
         options["verbose"] = verbose_of_thread(verbose)
-        return super().evaluate(training.shared_by_workers(self, x), y, sample_weight=weights, **options)
+        return super().evaluate(self._shared_by_workers(x), y, sample_weight=weights, **options)
 
     def predict_on_features(self, x: Any, verbose: Any = "auto", **options: Any) -> Any:
         """Returns the outputs for features; `options` are those of `keras.Model.predict`."""
-        return super().predict(training.shared_by_workers(self, x), verbose=verbose_of_thread(verbose), **options)
+        return super().predict(self._shared_by_workers(x), verbose=verbose_of_thread(verbose), **options)
+
+    def _shared_by_workers(self, x):
+        return distributed_model.shared_by_workers(self, x) if on_tensorflow() else x
 
     def before_fit(self, arguments: Mapping[str, Any]) -> None:
         """Prepares the updates of one `fit` on features; `arguments` are those of `keras.Model.fit`.
@@ -263,20 +266,20 @@ class TaskModel(BertModel):
         if not on_tensorflow():
             return super().make_train_function(force)
         forget_stale_steps(self)
-        return training.train_function(self, super().make_train_function, force)
+        return distributed_model.train_function(self, super().make_train_function, force)
 
     if on_tensorflow():
 
         def make_test_function(self, force: bool = False) -> Any:
-            return training.test_function(self, super().make_test_function, force)
+            return distributed_model.test_function(self, super().make_test_function, force)
 
         def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-            training.build_metrics(self, iterator, data_batch)
+            distributed_model.build_metrics(self, iterator, data_batch)
 
     else:
 
         def train_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
-            return training.train_step(self, super().train_step, state, data)
+            return jax_model.train_step(self, super().train_step, state, data)
 
         def test_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
             return super().test_step(state, divided_among_devices(data))
@@ -285,14 +288,14 @@ class TaskModel(BertModel):
             return super().predict_step(state, divided_among_devices(data))
 
         def _get_jax_state(self, purge_model_variables: bool = False, **names: bool) -> tuple:
-            return training.state_for_step(self, super()._get_jax_state, purge_model_variables, **names)
+            return jax_model.state_for_step(self, super()._get_jax_state, purge_model_variables, **names)
 
         def jax_state_sync(self) -> None:
-            if not training.has_lost_state(self):  # Keras' error about it would hide why the step failed
+            if not jax_model.has_lost_state(self):  # Keras' error about it would hide why the step failed
                 super().jax_state_sync()
 
         def held_values(self) -> dict[int, Any]:
-            return training.held_values(self)
+            return jax_model.held_values(self)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms of the loss, weighted means, named as in `loss_names`; see also `trained_loss_terms`.
