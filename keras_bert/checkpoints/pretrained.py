@@ -20,8 +20,8 @@ from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
+from keras_bert.models.base import NewParts
 from keras_bert.models.encoder_base import Encoder, encoder_class
-from keras_bert.models.new_parts import NewParts
 from keras_bert.models.shown_arguments import check_options, constructor_arguments_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_strings

@@ -6,11 +6,10 @@ unpadded_encoder.py    wraps an encoder: computes without padding
 score_activations.py   what makes the scores of a CrossEncoder from its outputs
 decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
 shown_arguments.py     what methods show that pass arguments on, and the check of unknown options
-base.py                the base class of all models: config, loading, saving
+base.py                the base class of all models: config, loading, saving, and the parts that a checkpoint lacked
 task_model.py          the base class of models with heads: loss as a sum of terms; FeatureModel, for features only
 fit_callbacks.py       what Keras' callbacks need to know of a model
-losses.py              loss terms: a sum and a weight each
-metrics.py             metrics that are ratios of sums
+losses.py              loss terms: a sum and a weight each; metrics that are ratios of such sums
 distributed_model.py   the training step for several devices and for gradient accumulation
 whole_batch_step.py    the same for losses over all texts of a batch
 jax_model.py           the training step on Keras' JAX backend
@@ -19,5 +18,4 @@ distiller.py           trains a small model on what a large one computes
 observed_encoder.py    gives the vectors and attention scores of all layers of a task model's encoder
 trainable_parts.py     freezing and LoRA
 layer_settings.py      what of this `.keras` files, pickles and copies keep
-new_parts.py           tracks weights that the checkpoint did not contain
 """

@@ -19,8 +19,7 @@ from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.base import BertModel, verbose_of_thread
 from keras_bert.models.fit_callbacks import check_rate_setter, set_directions
-from keras_bert.models.losses import LossTerm
-from keras_bert.models.metrics import RatioOfSums
+from keras_bert.models.losses import LossTerm, RatioOfSums
 from keras_bert.models.shown_arguments import check_options
 from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
@@ -77,6 +76,11 @@ class TaskModel(BertModel):
             raise InputError("A static model has no layers. Load it with SentenceEncoder.from_pretrained.")
         self._reports = {name: RatioOfSums(name=name) for name in self.loss_names}
         self._reports |= {name: RatioOfSums(name=name, empty_value=math.nan) for name in self.metric_names}
+
+    def logits_dense(self, units: int, name: str) -> keras.layers.Dense:
+        """Returns a dense layer that computes logits, not yet built."""
+        initializer = keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)
+        return keras.layers.Dense(units, kernel_initializer=initializer, dtype=self._logits_dtype, name=name)
 
     def compile(
         self,
@@ -410,6 +414,18 @@ def with_weights(x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     if y is not None or not isinstance(x, Mapping) or sample_weight is None:
         return x, sample_weight
     return {**x, features.EXAMPLE_WEIGHTS: keras.ops.convert_to_numpy(sample_weight)}, None
+
+
+def labels_of(model: Any, x: Any, y: Any) -> Any:
+    """Returns the labels: `y`, or the feature `label_ids`. Raises `InputError` without labels."""
+    if y is None and isinstance(x, Mapping):
+        y = x.get(features.LABEL_IDS)
+    if y is None:
+        raise InputError(
+            f"{type(model).__name__} is trained on pairs (features, label ids), or on features that hold "
+            f"{features.LABEL_IDS}. Received no labels."
+        )
+    return y
 
 
 def compared_parts(x: Any, y: Any, y_pred: Any, sample_weight: Any) -> tuple:

@@ -191,7 +191,7 @@ class TextModel(TaskModel):
         of_texts = {"max_seq_length": max_seq_length, "skip_missing": skip_missing, **unknown}
         x = listed_texts(x)
         if holds_texts(x):
-            self._check_own(self.evaluate, "on texts", unknown, {"steps": steps})
+            self._check_own(self.evaluate, "on texts", unknown, {} if steps is None else {"steps": steps})
             return_dict = True if return_dict is None else return_dict
             return self.evaluate_on_texts(x, y, **options, **of_texts, return_dict=return_dict)
         self._check_own(self.evaluate, "on features", unknown, of_texts)
@@ -227,7 +227,7 @@ class TextModel(TaskModel):
         of_texts = {"max_seq_length": max_seq_length, **unknown}
         x = listed_texts(x)
         if holds_texts(x):
-            self._check_own(self.predict, "on texts", unknown, {"steps": steps})
+            self._check_own(self.predict, "on texts", unknown, {} if steps is None else {"steps": steps})
             return self.predict_on_texts(x, **options, **of_texts)
         self._check_own(self.predict, "on features", unknown, of_texts)
         return self.predict_on_features(x, **options, steps=steps)
@@ -246,6 +246,8 @@ class TextModel(TaskModel):
 
     def _check_own(self, verb, where: str, further: Mapping[str, Any], refused: Mapping[str, Any] = {}) -> None:
         """Raises `InputError` for a further option that `verb` does not show, or one that has no effect on this `x`."""
+        if not further and not refused:
+            return
         unknown = [name for name in further if name not in inspect.signature(verb).parameters]
         check_options(verb, where, {name: value for name, value in refused.items() if name not in unknown}, unknown)
 

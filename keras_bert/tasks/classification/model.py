@@ -1,6 +1,6 @@
 """`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
@@ -20,11 +20,9 @@ from keras_bert.models.losses import (
     squared_error_term,
 )
 from keras_bert.models.shown_arguments import check_options
-from keras_bert.models.task_model import example_weights
-from keras_bert.program.errors import InputError
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
-from keras_bert.records import features
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
     as_thresholds,
@@ -124,12 +122,7 @@ class SequenceClassifier(TextModel):
         self.thresholds = thresholds
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.classifier = keras.layers.Dense(
-            len(self.labels),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="classifier",
-        )
+        self.classifier = self.logits_dense(len(self.labels), "classifier")
         self.build()
 
     @property
@@ -311,13 +304,7 @@ class SequenceClassifier(TextModel):
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
     def _label_ids(self, x, y):
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "SequenceClassifier is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         if self.problem_type == "classification":
             return ops.reshape(ops.cast(y, "int32"), (-1,))
         return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))

@@ -1,6 +1,5 @@
 """`MultipleChoice`: selects the right one of several continuations or answers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,8 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.encoder_base import SECOND_TEXT, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import example_weights
-from keras_bert.program.errors import InputError
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.records import features
 from keras_bert.tasks.text_model import TextModel
 
@@ -60,12 +58,7 @@ class MultipleChoice(TextModel):
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.global_tokens = SECOND_TEXT  # the choice
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.choice_scorer = keras.layers.Dense(
-            1,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="choice_scorer",
-        )
+        self.choice_scorer = self.logits_dense(1, "choice_scorer")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -94,11 +87,5 @@ class MultipleChoice(TextModel):
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
     def _label_ids(self, x, y):
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "MultipleChoice is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         return ops.reshape(ops.cast(y, "int32"), (-1,))

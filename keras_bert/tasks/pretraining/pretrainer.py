@@ -62,12 +62,7 @@ class BertPretrainer(FeatureModel):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
-        self.next_sentence_head = keras.layers.Dense(
-            2,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="next_sentence_head",
-        )
+        self.next_sentence_head = self.logits_dense(2, "next_sentence_head")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:

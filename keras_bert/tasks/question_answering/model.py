@@ -89,12 +89,7 @@ class SpanClassifier(TextModel):
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.encoder.global_tokens = FIRST_TEXT  # the question
-        self.span_classifier = keras.layers.Dense(
-            2,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="span_classifier",
-        )
+        self.span_classifier = self.logits_dense(2, "span_classifier")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:

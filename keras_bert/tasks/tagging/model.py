@@ -1,6 +1,6 @@
 """`TokenClassifier`: one label for each token of a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,8 +11,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import example_weights
-from keras_bert.program.errors import InputError
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.label_names import check_labels
@@ -80,12 +79,7 @@ class TokenClassifier(TextModel):
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.token_classifier = keras.layers.Dense(
-            len(self.labels),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="token_classifier",
-        )
+        self.token_classifier = self.logits_dense(len(self.labels), "token_classifier")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -115,13 +109,7 @@ class TokenClassifier(TextModel):
 
     def _labels(self, x, y, sample_weight):
         """Returns the label ids (0 for tokens without a label) and the weights of the tokens, both `[B, S]`."""
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "TokenClassifier is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         label_ids = ops.cast(y, "int32")
         weights = ops.cast(label_ids >= 0, "float32")
         row_weights = example_weights(x, sample_weight)
