@@ -213,6 +213,7 @@ class TaskModel(BertModel):
         self, x: Any, y: Any, sample_weight: Any = None, verbose: Any = "auto", **options: Any
     ) -> Any:
         """Evaluates on features; `options` are those of `keras.Model.evaluate`."""
+        self.warn_if_untrained()  # before Keras says that the model is not compiled
         x, weights = with_weights(x, y, sample_weight)
         options["verbose"] = verbose_of_thread(verbose)
         return super().evaluate(self._shared_by_workers(x), y, sample_weight=weights, **options)
