@@ -14,7 +14,7 @@ from keras_bert.layers.choosing import reads_numbers
 from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_flat
 from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
-from keras_bert.models.base import BertModel
+from keras_bert.models.base import BertModel, verbose_of_thread
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.registry import imported
@@ -386,7 +386,7 @@ class Encoder(BertModel):
                 f"{type(self).__name__}.predict takes features. Received: texts. Use "
                 "keras_bert.sentence_embeddings(encoder, texts) for texts."
             )
-        return super().predict(x, batch_size, verbose, steps, callbacks)
+        return super().predict(x, batch_size, verbose_of_thread(verbose), steps, callbacks)
 
     def get_config(self) -> dict[str, Any]:
         return {
