@@ -191,6 +191,11 @@ def test_the_few_imports_from_lower_rows_are_made_when_a_method_is_called():
         assert all(ROW[place_of(name)] > ROW[place_of(module)] for name in names)
 
 
+def test_arguments_are_passed_by_name():
+    paths = [path for package in ("keras_bert", "data_prep", "run_scripts") for path in source_files(package)]
+    assert [path for path in paths if "locals()" in path.read_text("utf-8")] == []
+
+
 def test_every_place_has_a_row_and_there_are_few():
     modules = {module_name(path) for path in source_files("keras_bert")} - {"keras_bert"}
     places = {place_of(module) for module in modules}
