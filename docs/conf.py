@@ -70,14 +70,15 @@ def _leave_out(app, what, name, obj, skip, options) -> bool | None:
     if not options.inherited_members or module is None:
         return None
     is_verb = module.startswith("keras_bert.") and name in _VERBS
-    return None if is_verb or not module.startswith(("keras.", "keras_bert.models.")) else True
+    inherited = ("keras.", "keras_bert.models.", "keras_bert.tasks.text_model")
+    return None if is_verb or not module.startswith(inherited) else True
 
 
 def _refer_to_base(app, what, name, obj, options, lines: list[str]) -> None:
     """Leaves the first line of the docstring of an inherited verb: the page of the base class has all of it."""
     verb = getattr(obj, "__qualname__", "")
     owner = verb.split(".")[0]
-    if what == "method" and owner in ("BertModel", "TaskVerbs") and owner != name.split(".")[-2]:
+    if what == "method" and owner in ("BertModel", "TaskModel", "TextModel") and owner != name.split(".")[-2]:
         lines[:] = [lines[0], "", f"See :meth:`.{verb}`."]
 
 

@@ -180,26 +180,6 @@ TASKS: dict[str, str | Task] = {
 }
 
 
-# What models can do with the help of code that uses models -> its module.
-CONVENIENCES = {
-    "calibrate": "keras_bert.tasks.calibration",
-    "compile for one fit": "keras_bert.tasks.recipe",
-    "explain": "keras_bert.tasks.explanation.explaining",
-    "fit, evaluate and predict on texts": "keras_bert.tasks.fitting",
-    "open exports": "keras_bert.serving.portable.loading",
-    "make vectors of texts": "keras_bert.embeddings.text_vectors",
-    "read Keras' weights": "keras_bert.checkpoints.keras_weights_file",
-    "read and write checkpoints": "keras_bert.checkpoints.pretrained",
-    "export features": "keras_bert.serving.keras_export",
-    "export for serving": "keras_bert.serving.export",
-}
-
-
-def convenience(name: str) -> Any:
-    """Returns the module that does what `name` says, a key of `CONVENIENCES`."""
-    return importlib.import_module(CONVENIENCES[name])
-
-
 def register_task(kind: str, task: Task) -> None:
     """Adds a task. The class of its models has `kind` as the class attribute of this name.
 

@@ -26,7 +26,7 @@ from keras_bert import registry
 from keras_bert.config import BertConfig
 from keras_bert.encoders.stream_memory import StreamMemory, remember
 from keras_bert.models.distiller import TERMS, Distiller
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification.model import SequenceClassifier

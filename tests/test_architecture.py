@@ -32,22 +32,38 @@ MOST_DEPENDENCIES = 90
 MOST_FILES_IN_A_CIRCLE = 4
 # What these files name is imported when somebody asks for it: their edges do not count.
 LOOKED_UP_IN = ("keras_bert", "keras_bert.registry")
+# Methods that need a lower row import it when they are called: module -> what it imports.
+UPWARD = {
+    "keras_bert.models.base": {
+        "keras_bert.checkpoints.keras_weights_file",
+        "keras_bert.checkpoints.pretrained",
+        "keras_bert.serving.export",
+        "keras_bert.serving.keras_export",
+    },
+    "keras_bert.tasks.embedding.encoding": {"keras_bert.embeddings.text_vectors"},
+    "keras_bert.tasks.embedding.model": {"keras_bert.embeddings.text_vectors"},
+    "keras_bert.training.finished_runs": {"keras_bert.serving.portable.loading"},
+}
+MOST_UPWARD = 12
 # The same inside data_prep: its commands import from every folder.
 DATA_PREP_ROWS = [["text"], ["tokenized", "vocabulary"], ["finetuning", "inspection", "pretraining"]]
 DATA_PREP_ROW = {place: number for number, row in enumerate(DATA_PREP_ROWS) for place in row}
 # data_prep knows text, records and the examples of tasks; no model code.
 DATA_PREP_MAY_IMPORT = ("program", "registry", "tokenization", "records", "tasks")
 # data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
-LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "label_names", "tokenized_texts")
-LIGHT_FILES += ("text_rows", "held_out", "answers", "masked_texts", "served_values", "answer_operations")
-LIGHT_FILES += ("example_checks", "annotated_spans")
+LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "label_names")
+LIGHT_FILES += ("text_rows", "answers", "masked_texts", "served_values", "answer_operations", "annotated_spans")
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
 CORE = ("config", "encoders", "layers", "models", "optimization")
 MODELS_OF_TASKS = ("model", "losses", "sentence_classifier", "pretrainer", "span_pretrainer", "electra_pretrainer")
-MODELS_OF_TASKS += ("replaced_token_detector", "beam_search", "whole_batch")
+MODELS_OF_TASKS += ("replaced_token_detector", "beam_search", "text_model")
 # Keras on TensorFlow only; imported when a model is made or trained there.
-TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py", "keras_bert/encoders/stream_memory.py")
+TENSORFLOW_ONLY = (
+    "keras_bert/models/distributed_model.py",
+    "keras_bert/models/whole_batch_step.py",
+    "keras_bert/encoders/stream_memory.py",
+)
 
 
 # How a family is written in code. Outside of its own place, the registry and the public names, few files name it.
@@ -108,11 +124,11 @@ def module_name(path: pathlib.Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports_of(path: pathlib.Path) -> list[str]:
-    """Every module that a file imports at any level, with `from package import module` spelt out."""
+def imports_of(path: pathlib.Path, at_the_top: bool = False) -> list[str]:
+    """Every module that a file imports, with `from package import module` spelt out: at any level, or at its top."""
     found = []
     tree = ast.parse(path.read_text("utf-8"))
-    for node in ast.walk(tree):
+    for node in tree.body if at_the_top else ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -138,11 +154,12 @@ def place_of(module: str) -> str:
 
 
 def imports_in_the_package() -> dict[str, set[str]]:
-    """Module of keras_bert -> the modules of keras_bert that it imports, at any level."""
+    """Module of keras_bert -> the modules of keras_bert that it imports, at any level; `UPWARD` is left out."""
     found = {}
     for path in source_files("keras_bert"):
         if (module := module_name(path)) not in LOOKED_UP_IN:
-            found[module] = {name for name in imports_of(path) if name.startswith("keras_bert.")}
+            names = {name for name in imports_of(path) if name.startswith("keras_bert.")}
+            found[module] = names - UPWARD.get(module, set())
     return found
 
 
@@ -164,6 +181,20 @@ def test_a_place_imports_only_from_rows_above():
         if ROW[other] >= ROW[place]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_few_imports_from_lower_rows_are_made_when_a_method_is_called():
+    assert sum(map(len, UPWARD.values())) <= MOST_UPWARD
+    for module, names in UPWARD.items():
+        path = PROJECT.joinpath(*module.split(".")).with_suffix(".py")
+        assert names <= set(imports_of(path)), f"{module} no longer imports all of {names}: take it off the list"
+        assert not names & set(imports_of(path, at_the_top=True)), f"{module} imports a lower row at its top"
+        assert all(ROW[place_of(name)] > ROW[place_of(module)] for name in names)
+
+
+def test_arguments_are_passed_by_name():
+    paths = [path for package in ("keras_bert", "data_prep", "run_scripts") for path in source_files(package)]
+    assert [path for path in paths if "locals()" in path.read_text("utf-8")] == []
 
 
 def test_every_place_has_a_row_and_there_are_few():

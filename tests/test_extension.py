@@ -36,7 +36,7 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.pretrained import checkpoint_of
 from keras_bert.checkpoints.tensor_checks import check_tensors
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client import RestClient
@@ -285,7 +285,7 @@ def test_only_new_entries_are_registered(register):
 LONG_ROWS = """
 import numpy as np
 from keras_bert import BertConfig, registry
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from toys.distance.entry import FAMILY
 
 registry.register_family("distance", FAMILY)

@@ -20,7 +20,7 @@ from jax import numpy as jnp
 from keras_bert.accelerate import numbered_attention
 from keras_bert.encoders.rotary import encoder as rotary
 from keras_bert.config import BertConfig
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 
 assert keras.config.backend() == "jax"
 rotary.LONG_ROW = 32  # so that short rows have windows

@@ -8,7 +8,7 @@ import tiny
 
 from keras_bert import BertConfig, BytePairTokenizer, Vocabulary, registry
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.tokenization.byte_pair import byte_alphabet
 from keras_bert.tokenization.sentence_piece import XLNET_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_forms import CAMEMBERT, DEBERTA, XLM_ROBERTA, SentencePieceForm

@@ -28,7 +28,7 @@ from keras_bert import (
     TextToText,
     TokenClassifier,
 )
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.encoder_base import encoder_class
 from keras_bert.serving import export
 from keras_bert.serving.graph.signature_options import SignatureOptions
 

@@ -5,7 +5,7 @@ import reprlib
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.encoder_base import encoder_class
 from keras_bert.program.errors import InputError
 
 

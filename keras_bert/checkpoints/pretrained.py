@@ -19,11 +19,9 @@ from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import adam_slots_of, model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.resizing import resized
-from keras_bert.models.encoder_base import Encoder
-from keras_bert.models.encoders import encoder_class
-from keras_bert.models.new_parts import NewParts
-from keras_bert.models.shown_arguments import constructor_arguments_of
-from keras_bert.models.verb_options import check_options
+from keras_bert.models.base import NewParts
+from keras_bert.models.encoder_base import Encoder, encoder_class
+from keras_bert.models.shown_arguments import check_options, constructor_arguments_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_strings
 from keras_bert.tokenization.tokenizer import TokenTable

@@ -1,14 +1,16 @@
 """`BertModel`: the base class of encoders and task models: config, saving and loading."""
 
 import functools
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
+import numpy as np
+from keras import ops
 
-from keras_bert import registry
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.layer_settings import (
@@ -18,14 +20,49 @@ from keras_bert.models.layer_settings import (
     save_lora,
     settings_of,
 )
-from keras_bert.models.new_parts import NewParts
-from keras_bert.models.shown_arguments import with_constructor_arguments
+from keras_bert.models.shown_arguments import show_arguments, with_constructor_arguments
 from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.long_work import shows_progress
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
+
+
+class NewParts:
+    """The newly initialised parts of a model.
+
+    All of them count as trained as soon as `set_trained` is called or one of their weights has changed. So a custom
+    training loop and `load_weights` are noticed too.
+
+    Args:
+        parts: name of a part -> its Keras variables, which hold their initial values.
+        source: a description of the checkpoint that lacks them, for messages.
+    """
+
+    def __init__(self, parts: Mapping[str, Sequence] | None = None, source: str = ""):
+        self.source = source
+        self.reported: set[str] = set()  # the parts that a warning has named
+        self._parts = dict(parts or {})
+        self._first_values = self._values()
+
+    def untrained(self) -> tuple[str, ...]:
+        """Returns the names of the parts, in order, or an empty tuple if any of them has been trained."""
+        if self._parts and self._values() != self._first_values:
+            self.set_trained()
+        return tuple(self._parts)
+
+    def set_trained(self) -> None:
+        """Marks all parts as trained."""
+        self._parts = {}
+
+    def _values(self) -> str:
+        """Returns the SHA-256 of all weights; a copy of the weights would take as much memory again."""
+        digest = hashlib.sha256()
+        for variables in self._parts.values():
+            for variable in variables:
+                digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
+        return digest.hexdigest()
 
 
 class _NameWithVocabulary(str):
@@ -63,6 +100,7 @@ class BertModel(keras.Model):
         kind: the name of the model's entry in `registry.TASKS`, if there is one.
         feature_names: the required keys of the input dictionary. Other keys, such as labels, may be in it too.
         feature_axes: the axes of each of these features.
+        has_more_axes: whether there may be further axes before them.
         has_token_outputs: whether the model returns outputs for each token, `[B, S, ...]`, instead of `[B, ...]`.
         uses_pooler: whether the outputs depend on the encoder's pooler.
         new_parts: the `NewParts` that the outputs depend on; empty in a model that was not loaded from a checkpoint.
@@ -72,6 +110,7 @@ class BertModel(keras.Model):
 
     kind: str | None = None
     feature_axes: Sequence[str] = ("batch", "length")
+    has_more_axes = False
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
     uses_pooler: bool = True
@@ -82,6 +121,7 @@ class BertModel(keras.Model):
         super().__init_subclass__(**kwargs)
         if "from_pretrained" not in vars(cls):
             cls.from_pretrained = with_constructor_arguments(cls.from_pretrained.__func__, cls)  # type: ignore
+        show_arguments(cls)
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
@@ -121,7 +161,9 @@ class BertModel(keras.Model):
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.load_weights`. A `.weights.h5` file whose tensors would expand is refused."""
         if os.fspath(filepath).endswith("weights.h5"):
-            registry.convenience("read Keras' weights").read_keras_weights(filepath)
+            from keras_bert.checkpoints.keras_weights_file import read_keras_weights
+
+            read_keras_weights(filepath)
         super().load_weights(filepath, *args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:
@@ -193,9 +235,10 @@ class BertModel(keras.Model):
         Raises:
             InputError: the format cannot hold the model, or the files cannot be written.
         """
-        pretrained = registry.convenience("read and write checkpoints")
+        from keras_bert.checkpoints.pretrained import save_pretrained
+
         check_can_be_written(self, "a checkpoint folder")
-        pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
+        save_pretrained(self, path, vocabulary, format, include_optimizer)
 
     @classmethod
     def from_pretrained(
@@ -232,9 +275,18 @@ class BertModel(keras.Model):
             InputError: the checkpoint cannot be read, or does not have the weights that the class needs, or an argument
                 is unknown.
         """
-        given = dict(locals())
-        model_class, arguments = given.pop("cls"), given.pop("arguments")
-        return registry.convenience("read and write checkpoints").from_pretrained(model_class, **given, **arguments)
+        from keras_bert.checkpoints.pretrained import from_pretrained
+
+        return from_pretrained(
+            cls,
+            path,
+            max_position_embeddings=max_position_embeddings,
+            new_tokens=new_tokens,
+            keep_layers=keep_layers,
+            do_lower_case=do_lower_case,
+            trust_pickle=trust_pickle,
+            **arguments,
+        )
 
     def export_for_serving(
         self,
@@ -278,9 +330,28 @@ class BertModel(keras.Model):
         Raises:
             InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
         """
-        given = dict(locals())
-        model, unknown = given.pop("self"), given.pop("unknown")
-        return registry.convenience("export for serving").export_for_serving(model, **given, **unknown)
+        from keras_bert.serving.export import export_for_serving
+
+        return export_for_serving(
+            self,
+            path,
+            format=format,
+            dtype=dtype,
+            weights=weights,
+            core_operations=core_operations,
+            max_seq_length=max_seq_length,
+            text_pairs=text_pairs,
+            top_k=top_k,
+            pooling=pooling,
+            normalize=normalize,
+            prompt=prompt,
+            num_beams=num_beams,
+            max_new_tokens=max_new_tokens,
+            length_penalty=length_penalty,
+            num_answers=num_answers,
+            zero_shot=zero_shot,
+            **unknown,
+        )
 
     def export(
         self,
@@ -293,51 +364,23 @@ class BertModel(keras.Model):
         """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
         if input_signature is not None or kwargs:
             return super().export(filepath, format, verbose, input_signature, **kwargs)
-        return registry.convenience("export features").export(self, filepath, format, verbose)
+        from keras_bert.serving.keras_export import export
+
+        return export(self, filepath, format, verbose)
 
     def make_train_function(self, force: bool = False) -> Any:
         forget_stale_steps(self)
         return super().make_train_function(force)
 
     def make_test_function(self, force: bool = False) -> Any:
+        self.warn_if_untrained()  # Keras calls this when `evaluate` or `test_on_batch` begins
         forget_stale_steps(self)
         return super().make_test_function(force)
 
     def make_predict_function(self, force: bool = False) -> Any:
+        self.warn_if_untrained()
         forget_stale_steps(self)
         return super().make_predict_function(force)
-
-    def predict(
-        self,
-        x: Any,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        steps: int | None = None,
-        callbacks: Any = None,
-    ) -> Any:
-        """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
-        self.warn_if_untrained()
-        return super().predict(x, batch_size, _verbose_of_thread(verbose), steps, callbacks)
-
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        sample_weight: Any = None,
-        steps: int | None = None,
-        callbacks: Any = None,
-        return_dict: bool = False,
-        **of_keras: Any,
-    ) -> Any:
-        """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`.
-
-        `of_keras` is what `fit` of Keras gives.
-        """
-        self.warn_if_untrained()
-        verbose = _verbose_of_thread(verbose)
-        return super().evaluate(x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **of_keras)
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
         """Warns, once for each model, that its answers are random because newly initialised parts are not trained.
@@ -370,10 +413,10 @@ class BertModel(keras.Model):
         """Raises `InputError` if a feature is missing or has other axes, or if rows exceed the model's positions."""
         self._check_features(inputs, self.feature_names)
         shape: tuple = getattr(inputs[features.INPUT_IDS], "shape", ())
-        if len(shape) != len(self.feature_axes):
+        axes = ("...", *self.feature_axes[1:]) if self.has_more_axes else self.feature_axes
+        if len(shape) < len(axes) or (len(shape) > len(axes) and not self.has_more_axes):
             raise InputError(
-                f"{features.INPUT_IDS} must be an array [{', '.join(self.feature_axes)}]. Received the shape "
-                f"{tuple(shape)}"
+                f"{features.INPUT_IDS} must be an array [{', '.join(axes)}]. Received the shape {tuple(shape)}"
             )
         if shape[-1] is not None:
             self.config.check_sequence_length(shape[-1])
@@ -401,6 +444,6 @@ class BertModel(keras.Model):
         return keras.backend.result_type(self.compute_dtype, "float32")
 
 
-def _verbose_of_thread(verbose: Any) -> Any:
+def verbose_of_thread(verbose: Any) -> Any:
     """Returns `verbose`; for "auto" 0 in other threads than the main one, whose bars of Keras would mix."""
     return verbose if verbose != "auto" or shows_progress() else 0

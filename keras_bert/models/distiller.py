@@ -9,7 +9,7 @@ from keras import ops
 from keras_bert.models.encoder_base import ATTENTION_SCORES
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.observed_encoder import observed
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import FeatureModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.records import features
@@ -72,7 +72,7 @@ def label_order(teacher, student) -> list[int]:
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class Distiller(TaskModel):
+class Distiller(FeatureModel):
     """Trains a student on what a teacher computes. Afterwards, use the attribute `student`.
 
     The loss is the weighted sum of these terms. Each is a mean over examples, masked tokens, or real tokens, so padding
@@ -169,9 +169,8 @@ class Distiller(TaskModel):
         with observed(self.student.encoder, SCORES in self.terms) as self._seen:
             return self.student(inputs, training=training)
 
-    def make_train_function(self, force=False):
-        self.student.new_parts.set_trained()
-        return super().make_train_function(force)
+    def training_begins(self):
+        self.student.training_begins()
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         teacher_outputs, seen = self._teach(x)

@@ -1,5 +1,6 @@
 """`Encoder`: the contract and the common code of all encoders. Task models use nothing else of an encoder."""
 
+import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -13,11 +14,10 @@ from keras_bert.layers.choosing import reads_numbers
 from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_flat
 from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
-from keras_bert.models.base import BertModel
-from keras_bert.models.encoder_tokens import Tokens
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.base import BertModel, verbose_of_thread
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.registry import imported
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 # The capabilities that an encoder can list in `supports`.
@@ -28,6 +28,27 @@ PADDING = "padding"  # its vectors are those that transformers computes: it atte
 FIRST_TOKEN, FIRST_TEXT, SECOND_TEXT = "first token", "first text", "second text"
 # One of the values of `Encoder.unpadded`.
 FEW_SHAPES = "few_shapes"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
+    """The inputs of an encoder, int32. A family with more inputs adds them in a subclass.
+
+    Attributes:
+        ids: `[B, S]`.
+        sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
+        segments: `[B, S]`; None in models with fewer than two segments.
+        positions: `[B, S]`, counted from 0; None in encoders without positions.
+        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin; None if rows are not packed.
+        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
+    """
+
+    ids: Any
+    sequences: Any
+    segments: Any
+    positions: Any
+    cls_positions: Any
+    vectors: Any
 
 
 class Encoder(BertModel):
@@ -365,7 +386,7 @@ class Encoder(BertModel):
                 f"{type(self).__name__}.predict takes features. Received: texts. Use "
                 "keras_bert.sentence_embeddings(encoder, texts) for texts."
             )
-        return super().predict(x, batch_size, verbose, steps, callbacks)
+        return super().predict(x, batch_size, verbose_of_thread(verbose), steps, callbacks)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -374,6 +395,28 @@ class Encoder(BertModel):
             "output_hidden_states": self.output_hidden_states,
             "output_attentions": self.output_attentions,
         }
+
+
+def encoder_class(config: BertConfig) -> type:
+    """Returns the encoder class of the config's family, see `registry.Family.encoder`."""
+    return imported(config.family.encoder)
+
+
+def make_encoder(config: BertConfig, tables_of: Any = None, **arguments: Any) -> Encoder:
+    """Returns a new `Encoder` of the config's family.
+
+    Args:
+        config: the config.
+        tables_of: as for `BertEncoder`. Other encoders than those do not take it.
+        **arguments: keyword arguments of the encoder class, such as `dtype` and `name`.
+    """
+    if config.is_language_model:
+        raise InputError(
+            "A Transformer-XL reads a text from left to right, so it is no encoder for tasks. Use "
+            "TransformerXL.from_pretrained, or a checkpoint of another family."
+        )
+    shared = {} if tables_of is None else {"tables_of": tables_of}
+    return encoder_class(config)(config, **shared, **arguments)
 
 
 def encoder_of(model) -> Encoder:

@@ -1,11 +1,11 @@
-"""The constructor arguments of model classes, which `from_pretrained` takes and shows."""
+"""The arguments that methods show although they pass them on as `**options`, and the check of unknown ones."""
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import keras
+from keras_bert.program.errors import InputError
 
 # What the constructor of `keras.Model` takes. It shows `**kwargs` only.
 _OF_KERAS = ("name", "dtype", "trainable")
@@ -18,6 +18,8 @@ def constructor_arguments_of(model_class: type) -> dict[str, inspect.Parameter]:
     Constructors pass what they do not name to the constructor of their base class. An argument that a constructor
     requires, such as `labels`, gets the default None: a checkpoint can have it.
     """
+    import keras  # only now: loaded exports check their options without it
+
     found: dict[str, inspect.Parameter] = {}
     for base in model_class.__mro__:
         if base is keras.Model:
@@ -53,3 +55,66 @@ def with_constructor_arguments(verb: Callable, model_class: type) -> Any:
 
     shown.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
     return classmethod(shown)
+
+
+def show_arguments(model_class: type) -> None:
+    """Lets the verbs of a class that end with `**options` show what the verbs of its base class take."""
+    for name in ("fit", "evaluate", "predict"):
+        verb = vars(model_class).get(name)
+        if verb is not None and "options" in inspect.signature(verb).parameters:
+            verb.__signature__ = _with_arguments_of(verb, getattr(super(model_class, model_class), name))
+
+
+def _with_arguments_of(verb: Callable, base: Callable) -> inspect.Signature:
+    """Returns the signature of `verb` with the arguments of `base` instead of the `**options` that it passes to `base`.
+
+    The arguments have the order of `base`. Those that `verb` takes as options are given by name.
+    """
+    own = inspect.signature(verb)
+    last: list[inspect.Parameter] = []
+    shown, further = [], [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    for name, one in inspect.signature(base).parameters.items():
+        if one.kind is one.VAR_KEYWORD:
+            last = [one] if one.name == "unknown" else []  # of Keras, what `fit` gives to `evaluate`
+        elif name in own.parameters:
+            shown.append(own.parameters[name])
+        else:
+            # Keras has no types.
+            annotation = Any if one.annotation is one.empty else one.annotation
+            shown.append(one.replace(kind=one.KEYWORD_ONLY, annotation=annotation))
+    names = {one.name for one in shown}
+    return own.replace(parameters=[*shown, *(one for one in further if one.name not in names), *last])
+
+
+def option_names(verb: Callable) -> list[str]:
+    """Returns the names of a function's optional arguments."""
+    parameters = inspect.signature(verb).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
+
+
+def check_options(
+    verb: Callable,
+    where: str = "",
+    refused: Mapping[str, Any] | None = None,
+    unknown: Iterable[str] = (),
+    instead: Mapping[str, str] | None = None,
+) -> None:
+    """Raises `InputError` for the first option that is unknown, or that has no effect.
+
+    Args:
+        verb: a function or a bound method, such as `model.fit`.
+        where: when the verb has other options than its signature says: "on texts" or "on features".
+        refused: options of the signature that have no effect there, name -> value. Their defaults are accepted.
+        unknown: names that are not in the signature.
+        instead: such names -> a sentence about what to do instead.
+    """
+    refused = refused or {}
+    parameters = inspect.signature(verb).parameters if refused else {}
+    # By identity, because arrays cannot be compared with a default.
+    given = [name for name, value in refused.items() if value is not parameters[name].default]
+    wrong = next(iter([*unknown, *given]), None)
+    if wrong is not None:
+        names = ", ".join(name for name in option_names(verb) if name not in refused)
+        place = f" {where}" if where else ""
+        hint = f" {instead[wrong]}" if instead and wrong in instead else ""
+        raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.{hint}")

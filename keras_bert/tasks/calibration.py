@@ -12,8 +12,8 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks.base import Answered
+from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import batch_size_of, text_task
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
 
 # 1 / temperature is searched between these.

@@ -9,8 +9,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, TextTask
-from keras_bert.tasks.held_out import first_held_out
-from keras_bert.tasks.missing_examples import complete_examples
+from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts, listed_texts
 
@@ -117,7 +116,7 @@ def evaluate_texts(
     callbacks=None,
     return_dict: bool = True,
 ) -> dict[str, float] | list[float]:
-    """Returns the official scores of a model on texts with labels; the arguments are those of `TaskModel.evaluate`.
+    """Returns the official scores of a model on texts with labels; the arguments are those of `TextModel.evaluate`.
 
     Raises:
         InputError: as `fit_texts`.
@@ -146,7 +145,7 @@ def predict_texts(
 ) -> list:
     """Returns a list of answers of a model, one for each text. A single string counts as a list of one.
 
-    The arguments are those of `TaskModel.predict`; `options` are those of the task's `answers`, and its
+    The arguments are those of `TextModel.predict`; `options` are those of the task's `answers`, and its
     `output_options`.
     """
     task = text_task(model)

@@ -1,5 +1,6 @@
-"""Computes the outputs of a model for many rows, in batches of rows of similar length."""
+"""Computes the outputs of a model for many rows, in batches of rows of similar length, and shows how far it is."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from keras_bert.records.token_rows import RowBatches, TokenRows
 
 # A progress line appears if prediction takes longer than this.
 _SECONDS_WITHOUT_PROGRESS = 2.0
+# A bar of texts appears after this time, and moves this often.
+_SECONDS_WITHOUT_BAR, _SECONDS_BETWEEN_LINES = 10, 1
 # Other backends than TensorFlow compile the model for every length, so batches are padded to multiples of this.
 _STEP = 16
 
@@ -197,3 +200,21 @@ def _put(result: dict, name, values: np.ndarray, rows: TokenRows, examples: np.n
     column = np.arange(values.shape[1])
     is_real = column < (rows.splits[examples + 1] - rows.splits[examples])[:, None]
     result[name][(rows.splits[examples][:, None] + column)[is_real]] = values[is_real]
+
+
+@contextlib.contextmanager
+def text_progress(texts: Any, on_progress: Callable[[int], Any] | None) -> Iterator[Callable[[int], Any]]:
+    """Yields `on_progress` or, for None, a function that moves a bar, which appears after ten seconds.
+
+    Args:
+        texts: a column of texts, whose number is shown if it is known.
+        on_progress: takes the number of texts of each batch.
+    """
+    if on_progress is not None:
+        yield on_progress
+        return
+    total = len(texts) if hasattr(texts, "__len__") and not isinstance(texts, str) else None
+    with progress_bar(
+        total=total, unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_BAR
+    ) as bar:
+        yield bar.update

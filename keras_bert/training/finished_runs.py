@@ -44,13 +44,15 @@ def load_trained_model(
     Raises:
         InputError: there is no such model, `doc_stride` is below 1, or thresholds do not fit the model.
     """
-    exports, folder = registry.convenience("open exports"), RunFolder(output_dir)
-    if init_checkpoint is not None and exports.is_export(init_checkpoint):
+    from keras_bert.serving.portable.loading import is_export, load_kind
+
+    folder = RunFolder(output_dir)
+    if init_checkpoint is not None and is_export(init_checkpoint):
         if vocabulary is not None or do_lower_case is not None:
             raise InputError(
                 f"The export {os.fspath(init_checkpoint)} has its own vocabulary and casing. Give neither."
             )
-        model = exports.load_kind([kind], init_checkpoint, **runtime)
+        model = load_kind([kind], init_checkpoint, **runtime)
     else:
         from keras_bert.training.starting_point import StartingPoint, trained_model
 

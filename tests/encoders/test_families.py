@@ -16,7 +16,7 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.resizing import with_layers
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.config import BertConfig
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.model import MaskedLM

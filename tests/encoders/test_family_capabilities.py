@@ -16,8 +16,7 @@ from places import DOCS
 from tiny_families import VOCABULARIES, config, fewest_layers
 
 from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora, registry
-from keras_bert.models.encoder_base import PACKING, UNPADDING
-from keras_bert.models.encoders import encoder_class, make_encoder
+from keras_bert.models.encoder_base import PACKING, UNPADDING, encoder_class, make_encoder
 from keras_bert.optimization import AdamW
 
 PAGE = DOCS / "families.md"

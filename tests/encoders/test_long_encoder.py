@@ -14,8 +14,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.checkpoints.resizing import extended_to_long_rows, with_layers, with_positions
-from keras_bert.models.encoder_base import Encoder
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import Encoder, make_encoder
 from keras_bert.tokenization.kinds import find_vocabulary
 
 SHAPE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}

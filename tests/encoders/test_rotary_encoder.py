@@ -11,7 +11,7 @@ from keras_bert.encoders.rotary import neo_bert
 from keras_bert.encoders.rotary.attention import RotaryAttention, rotary_angles, rotary_frequencies
 from keras_bert.encoders.rotary.euro_bert import FAMILY as EURO_BERT
 from keras_bert.layers.activations import hidden_activation
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.program.errors import InputError
 
 

@@ -9,7 +9,7 @@ from tiny_families import config_of
 
 from keras_bert.encoders.rotary import encoder as rotary
 from keras_bert.encoders.rotary.encoder import RotaryEncoder
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 
 LENGTH = 45  # no multiple of the blocks of two tokens
 SHAPE = {"vocab_size": 60, "hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 8}

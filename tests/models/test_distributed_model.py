@@ -204,6 +204,7 @@ strategy, _ = strategy_and_parts("mirrored2")
 @pytest.mark.slow
 def test_an_overflow_on_one_device_skips_the_step_on_all(on_four_devices, tmp_path):
     program = """
+from keras_bert.models import distributed_model
 with strategy.scope():
     keras.utils.set_random_seed(0)
     model = TokenClassifier(config(), labels=["a", "b"], dtype="mixed_float16")
@@ -218,12 +219,13 @@ data = tf.data.Dataset.from_tensors((x, tags, weights))
 def is_finite_here(batch):
     parts = tf.distribute.get_replica_context()
     x, y, w = batch
-    total = parts.all_reduce("SUM", model._loss_weights(batch, 0))
+    total = parts.all_reduce("SUM", distributed_model._loss_weights(model, batch, 0))
     values = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
-    gradients, _ = model._part_gradients(values, model._seeds(0), batch, total, optimizer.scale_loss(tf.ones([])))
+    seeds, scale = distributed_model.seeds_of_part(model, 0), optimizer.scale_loss(tf.ones([]))
+    gradients, _ = distributed_model._part_gradients(model, values, seeds, batch, total, scale)
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(g)) for g in gradients])
 
-model._prepare_optimizer()
+distributed_model._prepare_optimizer(model)
 batch = next(iter(strategy.experimental_distribute_dataset(data.unbatch().batch(BATCH))))
 finite = tf.function(lambda b: strategy.run(is_finite_here, args=(b,)))(batch)
 finite = [bool(flag) for flag in strategy.experimental_local_results(finite)]
@@ -249,18 +251,20 @@ print(json.dumps({"finite": finite, "scales": scales, "moved": moved, "equal": e
 
 def test_devices_and_parts_draw_different_dropout(on_four_devices, tmp_path):
     program = """
+from keras_bert.models import distributed_model
 with strategy.scope():
     keras.utils.set_random_seed(0)
     model = BertPretrainer(config(0.5))
     model.compile(AdamW(1e-3), jit_compile=False)
-    model._prepare_optimizer()
+    distributed_model._prepare_optimizer(model)
 part = {name: values[BATCH - 2 : BATCH] for name, values in features().items()}
 
 def numerator(number):
     device = tf.distribute.get_replica_context().replica_id_in_sync_group
     values = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
-    seeds = model._seeds(device * 2 + number)
-    return model._part_gradients(values, seeds, part, tf.ones([2]), tf.ones([]))[1]["masked_lm_loss"][0]
+    seeds = distributed_model.seeds_of_part(model, device * 2 + number)
+    _, sums = distributed_model._part_gradients(model, values, seeds, part, tf.ones([2]), tf.ones([]))
+    return sums["masked_lm_loss"][0]
 
 run = tf.function(lambda number: strategy.run(numerator, args=(number,)))
 losses = [strategy.experimental_local_results(run(tf.constant(number))) for number in (0, 1, 0)]
@@ -326,7 +330,9 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
     """TensorFlow prunes the forward pass in `_loss_weights`, since its results are not used."""
     model, part = tiny_models.model_and_batch(kind)
     dynamic = tf.nest.map_structure(lambda v: tf.TensorSpec([None] * v.ndim, v.dtype), part)
-    graph = tf.function(lambda part: model._loss_weights(part, 0)).get_concrete_function(dynamic).graph
+    graph = (
+        tf.function(lambda part: distributed_model._loss_weights(model, part, 0)).get_concrete_function(dynamic).graph
+    )
     reached, open_tensors = set(), [graph.outputs[0]]
     while open_tensors:
         operation = open_tensors.pop().op
@@ -343,19 +349,24 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     """Checks the requirements of TPUs, since none was available."""
     model, part = tiny_models.model_and_batch("pretrainer")
     model.compile("sgd", gradient_accumulation_steps=2)
-    model._prepare_optimizer()
+    distributed_model._prepare_optimizer(model)
     values = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]
 
     @tf.function(jit_compile=True, autograph=False)
     def gradients(values, seeds, part, scale):
         def of_part(part, number):
-            return model._part_gradients(values, seeds, part, weights, scale)
+            return distributed_model._part_gradients(model, values, seeds, part, weights, scale)
 
         parts = distributed_model.BatchParts(part, 2)
-        weights = parts.sum(model._loss_weights)
+        weights = parts.sum(lambda part, number: distributed_model._loss_weights(model, part, number))
         return parts.sum(of_part)
 
-    arguments = (values, model._seeds(0), tf.nest.map_structure(tf.constant, part), tf.ones([]))
+    arguments = (
+        values,
+        distributed_model.seeds_of_part(model, 0),
+        tf.nest.map_structure(tf.constant, part),
+        tf.ones([]),
+    )
     graph = gradients.get_concrete_function(*arguments).graph
     inner = [function.graph for function in graph._functions.values() if hasattr(function, "graph")]
     tensors = [output for one in (graph, *inner) for operation in one.get_operations() for output in operation.outputs]
@@ -372,6 +383,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
 @pytest.mark.slow
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
+from keras_bert.models import distributed_model
 from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
@@ -390,7 +402,7 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
 with strategy.scope():
     other = SequenceClassifier(model.config, labels=["no", "yes"])
 compile_for_texts(other, num_batches=3, epochs=1)  # outside of the scope, as `fit` on texts does it
-other._prepare_optimizer()
+distributed_model._prepare_optimizer(other)
 other._check_learning_rate()
 print(json.dumps([*answers, other.is_compiled_for_one_fit]))
 """

@@ -14,7 +14,7 @@ from keras_bert.accelerate import tensorflow_functions
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer

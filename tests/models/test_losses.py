@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 from numpy_bert import log_likelihood
 
-from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.metrics import RatioOfSums
+from keras_bert.models.losses import LossTerm, RatioOfSums, accuracy_term, cross_entropy_term
 
 
 def test_cross_entropy_of_hand_made_logits():

@@ -17,7 +17,7 @@ from tiny_models import model_and_batch
 
 from keras_bert import AdamW, BertPretrainer, InputError, MaskedLM, SentenceEncoder, SequenceClassifier, TokenClassifier
 from keras_bert.optimization import WarmupLinearDecay
-from keras_bert.tasks.held_out import first_held_out
+from keras_bert.tasks.examples import first_held_out
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.ranking.model import CrossEncoder

@@ -16,7 +16,7 @@ from tiny_pretraining import CONFIG, VOCABULARY
 
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier
 from keras_bert.models.distiller import TERMS, Distiller, checked_layer_map
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.optimization import AdamW
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.distillation import Distillation

@@ -20,8 +20,8 @@ from keras_bert.models.encoder_base import (
     SEGMENTS,
     UNPADDING,
     Encoder,
+    Tokens,
 )
-from keras_bert.models.encoder_tokens import Tokens
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -9,8 +9,7 @@ from keras_bert.encoders.deberta.block import DisentangledBlock
 from keras_bert.encoders.deberta.config import LAYER_NORM
 from keras_bert.encoders.deberta.embeddings import DebertaEmbeddings, DistanceVectors
 from keras_bert.models.bert_layers import make_block, make_embeddings
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING
-from keras_bert.models.encoder_tokens import Tokens
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Tokens
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -12,8 +12,7 @@ from keras_bert.encoders.long.block_attention import SparseBlock, WindowBlock
 from keras_bert.encoders.long.block_patterns import sparse_blocks, windows
 from keras_bert.encoders.long.config import LongConfig
 from keras_bert.layers.numbered_mask import without_left_padding
-from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS
-from keras_bert.models.encoder_tokens import Tokens
+from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS, Tokens
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 

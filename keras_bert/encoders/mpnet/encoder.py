@@ -11,8 +11,7 @@ from keras_bert.encoders.mpnet.entry import NUM_BUCKETS
 from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.relative_attention import shift_to_keys
 from keras_bert.layers.transformer_block import TransformerBlock
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING
-from keras_bert.models.encoder_tokens import Tokens
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING, Tokens
 
 # Half of the buckets are for keys after the query. Of each half, the first ones have a single distance, and the others
 # get wider in equal steps of the logarithm, up to the distance 128.

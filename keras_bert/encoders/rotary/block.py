@@ -78,12 +78,31 @@ class RotaryBlock(keras.layers.Layer):
         attention=None,
         **kwargs,
     ):
-        config = {name: value for name, value in locals().items() if name not in ("self", "kwargs", "__class__")}
         super().__init__(**kwargs)
         self.activation, self.intermediate_size = activation, intermediate_size
         self.normalizes_input, self.norm_place, self.gated, self.joined = normalizes_input, norm_place, gated, joined
-        self._config = config
-        self._make_layers(config)
+        self._config = {
+            "num_heads": num_heads,
+            "intermediate_size": intermediate_size,
+            "activation": activation,
+            "attention_dropout": attention_dropout,
+            "feed_forward_dropout": feed_forward_dropout,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "initializer_range": initializer_range,
+            "output_range": output_range,
+            "normalizes_input": normalizes_input,
+            "attention_bias": attention_bias,
+            "feed_forward_bias": feed_forward_bias,
+            "norm_bias": norm_bias,
+            "output_bias": output_bias,
+            "norm": norm,
+            "norm_place": norm_place,
+            "gated": gated,
+            "joined": joined,
+            "output_dropout": output_dropout,
+            "attention": attention,
+        }
+        self._make_layers(self._config)
 
     def _make_layers(self, config):
         if self.normalizes_input:

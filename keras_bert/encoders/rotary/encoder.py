@@ -20,8 +20,8 @@ from keras_bert.models.encoder_base import (
     SEGMENTS,
     UNPADDING,
     Encoder,
+    Tokens,
 )
-from keras_bert.models.encoder_tokens import Tokens
 from keras_bert.records import features
 
 # Rows of more tokens than this are computed in windows, if they have this many times the tokens that a window reaches.

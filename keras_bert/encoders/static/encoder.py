@@ -6,8 +6,7 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.bert_layer import BertLayer
-from keras_bert.models.encoder_base import Encoder
-from keras_bert.models.encoder_tokens import Tokens
+from keras_bert.models.encoder_base import Encoder, Tokens
 from keras_bert.records import features
 
 

@@ -15,13 +15,13 @@ from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.models.bert_layers import make_block
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.task_model import TaskModel
+from keras_bert.models.task_model import FeatureModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TransformerXL(TaskModel):
+class TransformerXL(FeatureModel):
     """Predicts each token from the ones before it: those of its segment, and vectors of earlier segments, the memory.
 
     Args:

@@ -16,8 +16,7 @@ from keras_bert.layers.relative_attention import distance_vectors
 from keras_bert.layers.relative_block import RelativeBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.bert_layers import make_block
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
-from keras_bert.models.encoder_tokens import Tokens
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder, Tokens
 from keras_bert.records import features
 
 # The segment of [CLS] is neither that of the first nor that of the second text.

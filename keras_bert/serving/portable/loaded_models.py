@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert import registry
-from keras_bert.models.verb_options import check_options
+from keras_bert.models.shown_arguments import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
@@ -124,7 +124,7 @@ class LoadedModel:
         skip_missing: bool = False,
         **unknown: Any,
     ) -> dict[str, float] | list[float]:
-        """Returns the official scores on texts with labels; the arguments are those of `TaskModel.evaluate`.
+        """Returns the official scores on texts with labels; the arguments are those of `TextModel.evaluate`.
 
         Raises:
             InputError: as `predict`.

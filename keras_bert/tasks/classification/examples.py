@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.example_checks import check_weights
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import check_weights, part_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.embedding.losses import CosineRegression
+from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.missing_examples import complete_examples
 
 
 def fit_few_shot(

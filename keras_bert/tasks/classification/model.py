@@ -1,7 +1,7 @@
 """`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import (
     LossTerm,
     absolute_error_term,
@@ -20,12 +19,10 @@ from keras_bert.models.losses import (
     cross_entropy_term,
     squared_error_term,
 )
-from keras_bert.models.task_model import example_weights
-from keras_bert.models.verb_options import check_options
-from keras_bert.program.errors import InputError
+from keras_bert.models.shown_arguments import check_options
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
-from keras_bert.records import features
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
     as_thresholds,
@@ -34,6 +31,7 @@ from keras_bert.tasks.classification.thresholds import (
     divided,
 )
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.text_model import FitOptions, PredictOptions, TextModel
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 # Two labels that nobody has named, as transformers names them.
@@ -41,7 +39,7 @@ UNNAMED_LABELS = ("LABEL_0", "LABEL_1")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SequenceClassifier(CalibratedModel):
+class SequenceClassifier(TextModel):
     """The encoder with a dense layer on its pooled output.
 
     It is trained on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`:
@@ -78,7 +76,7 @@ class SequenceClassifier(CalibratedModel):
             predicted if its probability exceeds its threshold. None: 0.5. They can be changed as an attribute.
         label_type: of labels that are given as strings, the type that answers have: `str`, `int`, `bool` or `float`.
             None: the type of `labels`.
-        temperature: see `CalibratedModel`.
+        temperature: see `TextModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -107,12 +105,13 @@ class SequenceClassifier(CalibratedModel):
         doc_stride: int | None = None,
         thresholds: Any = None,
         label_type: str | None = None,
+        temperature: float = 1.0,
         **kwargs: Any,
     ):
         check_choice("problem_type", problem_type, PROBLEM_TYPES)
         self.metric_names = (self._metric_name(problem_type),)
         super().__init__(config, **kwargs)
-        self.problem_type = problem_type
+        self.problem_type, self.temperature = problem_type, float(temperature)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         if labels is None:
             labels = ("score",) if problem_type == "regression" else UNNAMED_LABELS
@@ -123,12 +122,7 @@ class SequenceClassifier(CalibratedModel):
         self.thresholds = thresholds
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.classifier = keras.layers.Dense(
-            len(self.labels),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="classifier",
-        )
+        self.classifier = self.logits_dense(len(self.labels), "classifier")
         self.build()
 
     @property
@@ -159,60 +153,40 @@ class SequenceClassifier(CalibratedModel):
         x: Any = None,
         y: Any = None,
         batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
         *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
         teacher: Any = None,
         terms: Any = None,
         layer_map: Sequence[int] | None = None,
         temperature: float = 2.0,
         learning_rate: float = 5e-5,
-        **unknown: Any,
+        **options: Unpack[FitOptions],
     ) -> Any:
-        """Trains on features or on texts. Arguments that are not listed are those of `TaskModel.fit`.
+        """Trains on features or on texts. Arguments that are not listed are those of `TextModel.fit`.
 
         Args:
             teacher: texts only. A teacher, or its folder: then `keras_bert.distill` trains. A teacher goes without
                 validation_split, class_weight, sample_weight, steps_per_epoch and skip_missing.
             terms, layer_map, temperature, learning_rate: with a teacher only; as for `keras_bert.distill`.
         """
-        given = dict(locals())
-        if given["teacher"] is None:
-            del given["teacher"]
-            of_teacher = {name: given.pop(name) for name in ("terms", "layer_map", "temperature", "learning_rate")}
-            check_options(self.fit, "without a teacher", of_teacher)
-        return self._fit(given)
+        of_teacher = {"terms": terms, "layer_map": layer_map, "temperature": temperature}
+        of_teacher |= {"learning_rate": learning_rate}
+        if teacher is not None:
+            return super().fit(x, y, batch_size, teacher=teacher, **of_teacher, **options)
+        check_options(self.fit, "without a teacher", of_teacher)
+        return super().fit(x, y, batch_size, **options)
 
     def predict(
         self,
         x: Any,
         batch_size: int | None = None,
-        verbose: Any = "auto",
-        steps: int | None = None,
-        callbacks: Any = None,
         *,
-        max_seq_length: int | None = None,
         top_k: int | None = None,
         threshold: Any = None,
-        **unknown: Any,
+        **options: Unpack[PredictOptions],
     ) -> Any:
         """Returns logits for features, or an answer for each text: `LabelAnswer`, `LabelsAnswer` or `ScoreAnswer`.
 
-        Arguments that are not listed are those of `TaskModel.predict`.
+        Arguments that are not listed are those of `TextModel.predict`.
 
         Args:
             top_k: texts only. The answers are about this many labels, the most probable first: `probabilities` has no
@@ -221,12 +195,10 @@ class SequenceClassifier(CalibratedModel):
                 Labels with a higher probability are predicted. None, and labels that it does not name: the model's own
                 `thresholds`.
         """
+        if top_k is None and threshold is None:
+            return super().predict(x, batch_size, **options)
         check_answer_options(self, top_k, threshold)
-        given = dict(locals())
-        for name in ("top_k", "threshold"):
-            if given[name] is None:
-                del given[name]
-        return self._predict(given)
+        return super().predict(x, batch_size, top_k=top_k, threshold=threshold, **options)
 
     def predict_proba(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
@@ -331,19 +303,8 @@ class SequenceClassifier(CalibratedModel):
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results[self.loss_names[0]]  # the same as "loss"
-        return results
-
     def _label_ids(self, x, y):
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "SequenceClassifier is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         if self.problem_type == "classification":
             return ops.reshape(ops.cast(y, "int32"), (-1,))
         return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))

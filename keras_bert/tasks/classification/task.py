@@ -30,10 +30,10 @@ from keras_bert.tasks.classification.thresholds import (
     check_several_labels,
     tune_on_probabilities,
 )
+from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import label_name, label_names, values_of_labels
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 

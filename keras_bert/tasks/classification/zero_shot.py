@@ -17,9 +17,9 @@ from keras_bert.tasks.base import ExampleRows
 from keras_bert.tasks.classification.answers import label_answers, likeliest_first
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.task import ClassificationTask
+from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import check_labels
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.user_inputs import as_list
 

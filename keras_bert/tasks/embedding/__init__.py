@@ -2,13 +2,11 @@
 
 entry.py                what checkpoints and exports must know of the task
 model.py                SentenceEncoder: a vector for each text
-whole_batch.py          the base class of models whose loss needs all texts of a batch
 loss_table.py           the losses by name, and what each needs
 losses.py               losses over the vectors of a whole batch, and what they are made of
 contrastive_losses.py   losses for pairs that are similar or not
 teacher_losses.py       losses that learn from the scores of a teacher, or from a guide
 mixed_loss.py           the loss of a batch that is from one of several data sets
-cached_batch.py         their training step on several devices or in several parts
 signatures.py           the signatures of its SavedModels, and of those of encoders; its models as ONNX operations
 examples.py             columns of texts with scores or labels; several data sets
 scores.py               retrieval and similarity scores

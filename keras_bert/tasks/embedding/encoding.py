@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_bert import registry
-from keras_bert.models.prompts import Prompts
-from keras_bert.models.verb_options import check_options
+from keras_bert.models.shown_arguments import check_options
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
-from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.prediction import text_progress
+from keras_bert.tasks.prompts import Prompts
 
 _INSTEAD = {
     "normalize_embeddings": "Give normalize=True.",
@@ -108,9 +107,11 @@ class LoadedSentenceEncoder(CosineSimilarity, Prompts):
         **unknown: Any,
     ) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
+        from keras_bert.embeddings.text_vectors import sentence_embeddings
+
         check_encode_options(self.encode, unknown)
         with text_progress(texts, on_progress) as progress:
-            return registry.convenience("make vectors of texts").sentence_embeddings(
+            return sentence_embeddings(
                 self,
                 texts,
                 normalize=normalize,

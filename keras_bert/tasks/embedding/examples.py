@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import part_of
 
 PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"
 PROPORTIONAL, ROUND_ROBIN = "proportional", "round_robin"

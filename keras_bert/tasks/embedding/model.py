@@ -6,10 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import registry
+from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
@@ -17,12 +17,13 @@ from keras_bert.records import features
 from keras_bert.tasks.embedding.encoding import CosineSimilarity, check_encode_options
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel
-from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.prediction import text_progress
+from keras_bert.tasks.prompts import Prompts
+from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SentenceEncoder(CosineSimilarity, WholeBatchModel):
+class SentenceEncoder(CosineSimilarity, TextModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -39,12 +40,15 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         encoder.fit((questions, answers, wrong), loss=MarginMSE(teacher=a_cross_encoder))
         encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
 
+    Texts may also be `SentenceExamples`, or several data sets, `DataSets`, each with its loss. Features are `[..., S]`;
+    beside them may be `label_ids`, `[B, ...]`, and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+
     `evaluate((questions, answers))` searches for each answer among the given texts only; `evaluate_search` of
     `embeddings/search_scores.py` searches a whole corpus.
 
     The loss of a batch is that of all its texts together, on one device or several. With
     `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
-    memory does not limit the number of negatives (`tasks/embedding/cached_batch.py`).
+    memory does not limit the number of negatives (`models/whole_batch_step.py`).
 
     Args:
         config: a `BertConfig`.
@@ -73,9 +77,14 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
     """
 
     kind = "SentenceEncoder"
+    compares_batch = has_more_axes = True
+    uses_pooler = False
+    loss_names = ("embedding_loss",)
     can_be_static = True
     as_loss = staticmethod(as_loss)
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
+    # Loaded exports have these methods too.
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def __init__(
         self,
@@ -92,9 +101,9 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
         super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
-        self.max_seq_length = max_seq_length
+        self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-        self._check_arguments()
+        self.check_prompts()
         self._check_static(pooling)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         if not self.is_static:
@@ -180,9 +189,11 @@ class SentenceEncoder(CosineSimilarity, WholeBatchModel):
             InputError: the model has no vocabulary or no such prompt, a number is out of range, or an option is
                 unknown.
         """
+        from keras_bert.embeddings.text_vectors import sentence_embeddings
+
         check_encode_options(self.encode, unknown)
         with text_progress(texts, on_progress) as progress:
-            return registry.convenience("make vectors of texts").sentence_embeddings(
+            return sentence_embeddings(
                 self,
                 texts,
                 normalize=normalize,
@@ -236,3 +247,22 @@ def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_den
     extra = {name: value for name, value in config.extra.items() if name != SENTENCE_POOLING}
     name = ", then ".join([" + ".join(pooling), *["Dense"] * num_dense])
     return config.replace(extra=extra if name == "mean" else {**extra, SENTENCE_POOLING: name})
+
+
+def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:
+    """Returns the features of the first texts, which are mostly shorter, and those of the others.
+
+    Args:
+        rows: features, each `[B, C, S]`.
+        is_used: int `[B, S]`, above 0 for columns of the first texts that are no padding.
+        longest: the number of columns of first texts where shapes must be known, as under XLA.
+
+    Returns:
+        features `[B, W]`, W being the width of the longest first text, and `[B, C - 1, S]`.
+    """
+    width = longest
+    if tensorflow_functions and tensorflow_functions.lengths_may_vary():
+        columns = ops.arange(ops.shape(is_used)[1], dtype="int32")
+        width = ops.max(ops.where(is_used > 0, columns, 0), initial=0) + 1  # a part of a batch may be empty
+    first = {name: values[:, 0, :width] for name, values in rows.items()}
+    return first, {name: values[:, 1:] for name, values in rows.items()}

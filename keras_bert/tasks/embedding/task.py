@@ -40,7 +40,7 @@ from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 
 class SentenceTask(TextTask):
-    """A task on `SentenceExamples`, whose model is a `ChosenLoss`: it chooses losses, mixes data sets, asks teachers.
+    """A task on `SentenceExamples`, whose model has several losses: it chooses losses, mixes data sets, asks teachers.
 
     Attributes:
         main_scores: the kind of examples -> `main_score`.

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.label_names import label_name
-from keras_bert.tasks.tokenized_texts import tokenize_texts
+from keras_bert.tasks.text_rows import tokenize_texts
 
 
 class TextPiece(NamedTuple):

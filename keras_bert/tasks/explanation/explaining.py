@@ -11,10 +11,10 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, text_task
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
@@ -71,7 +71,7 @@ class Explanation:
 
 
 def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
-    """Explains a model's answers to texts; the arguments are those of `TaskModel.explain`."""
+    """Explains a model's answers to texts; the arguments are those of `TextModel.explain`."""
     return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 
@@ -87,7 +87,7 @@ def explain_examples(
     batch_size: int | None = None,
     max_seq_length: int | None = None,
 ) -> list[Explanation]:
-    """Explains a model's answers to examples of its task; the other arguments are those of `TaskModel.explain`."""
+    """Explains a model's answers to examples of its task; the other arguments are those of `TextModel.explain`."""
     require_tensorflow("Explaining")
     _check(model, method, steps, quadrature)
     if not len(examples):

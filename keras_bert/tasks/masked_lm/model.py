@@ -1,17 +1,19 @@
 """`MaskedLM`: the encoder with the masked-LM head."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.heads import MaskedLanguageModelHead, QueryHead
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import example_weights
 from keras_bert.records import features
+from keras_bert.tasks.masked_lm import task
+from keras_bert.tasks.text_model import EvaluateOptions, FitOptions, PredictOptions, TextModel
 
 
 def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | QueryHead:
@@ -35,7 +37,7 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead | Query
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MaskedLM(TaskModel):
+class MaskedLM(TextModel):
     """Predicts masked tokens: `BertPretrainer` without next sentence prediction.
 
     Each training batch is one dictionary with the features of a pre-training record. Labels of next sentences are
@@ -68,7 +70,7 @@ class MaskedLM(TaskModel):
     Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
     """
 
-    feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    feature_names = (*TextModel.feature_names, features.MASKED_LM_POSITIONS)
     counts_weights = True
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
@@ -97,39 +99,18 @@ class MaskedLM(TaskModel):
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 
-    def _on_texts(self) -> Any:
-        from keras_bert.tasks.masked_lm import task
-
-        return task
-
     def fit(
         self,
         x: Any = None,
         y: Any = None,
         batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
         *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
         masking: Mapping[str, object] | None = None,
-        **unknown: Any,
+        **options: Unpack[FitOptions],
     ) -> Any:
         """Trains on features, or on texts, which get new random masks in every batch.
 
-        Arguments that are not listed are those of `TaskModel.fit`.
+        Arguments that are not listed are those of `TextModel.fit`.
 
         Args:
             x: strings in any container, a finite data set of strings, or features. Longer texts than a row are split
@@ -143,59 +124,57 @@ class MaskedLM(TaskModel):
         Raises:
             InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
         """
-        return self._fit(locals())
+        return super().fit(x, y, batch_size, masking=masking, **options)
 
     def evaluate(
         self,
         x: Any = None,
         y: Any = None,
         batch_size: int | None = None,
-        verbose: Any = "auto",
-        sample_weight: Any = None,
-        steps: int | None = None,
-        callbacks: Any = None,
-        return_dict: bool | None = None,
         *,
-        max_seq_length: int | None = None,
-        skip_missing: bool = False,
         masking: Mapping[str, object] | None = None,
         seed: int = 12345,
-        **unknown: Any,
+        **options: Unpack[EvaluateOptions],
     ) -> Any:
         """Returns loss, masked_lm_accuracy and perplexity on features, or on texts that are masked at random.
 
         The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
         `pseudo_perplexity` masks one token at a time instead. Arguments that are not listed are those of
-        `TaskModel.evaluate`.
+        `TextModel.evaluate`.
 
         Args:
             y, sample_weight: None on texts.
             masking, seed: as for `fit`.
         """
-        return self._evaluate(locals())
+        return super().evaluate(x, y, batch_size, masking=masking, seed=seed, **options)
 
     def predict(
         self,
         x: Any,
         batch_size: int | None = None,
-        verbose: Any = "auto",
-        steps: int | None = None,
-        callbacks: Any = None,
         *,
-        max_seq_length: int | None = None,
         top_k: int = 5,
         targets: Any = None,
         joint: bool = False,
-        **unknown: Any,
+        **options: Unpack[PredictOptions],
     ) -> Any:
         """Returns logits for features, or a `FilledText` with the most probable tokens for each [MASK] of a text.
 
-        Arguments that are not listed are those of `TaskModel.predict`. `callbacks` are for features only.
+        Arguments that are not listed are those of `TextModel.predict`. `callbacks` are for features only.
 
         Args:
             top_k, targets, joint: texts only; as for `fill_masks`.
         """
-        return self._predict(locals())
+        return super().predict(x, batch_size, top_k=top_k, targets=targets, joint=joint, **options)
+
+    def fit_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
+        return task.fit_texts(self, x, y, **options)
+
+    def evaluate_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
+        return task.evaluate_texts(self, x, y, **options)
+
+    def predict_on_texts(self, x: Any, **options: Any) -> list:
+        return task.predict_texts(self, x, **options)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # The epsilon is Google's.
@@ -207,9 +186,8 @@ class MaskedLM(TaskModel):
 
     def get_metrics_result(self) -> dict[str, Any]:
         results = super().get_metrics_result()
-        loss = results.pop("masked_lm_loss")  # the same as "loss"
         nothing_masked = ops.equal(self._reports["masked_lm_loss"].weight, 0)
-        results["perplexity"] = ops.where(nothing_masked, float("nan"), ops.exp(loss))
+        results["perplexity"] = ops.where(nothing_masked, float("nan"), ops.exp(results["loss"]))
         return results
 
     def _labels(self, x, sample_weight) -> tuple[Any, Any]:

@@ -15,9 +15,9 @@ from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
 from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
-from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
 from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
@@ -27,7 +27,6 @@ from keras_bert.tasks.masked_lm.mask_filling import (
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
-from keras_bert.tasks.missing_examples import complete_examples
 from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded
 from keras_bert.tasks.text_rows import token_lists

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
 from keras_bert.tasks.multi_vector.max_sim import max_sim
-from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
-from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches, text_progress
+from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
@@ -27,7 +26,7 @@ _WINDOW = 4096  # texts that are sorted by length together
 _EXPANSION = {"strategy": FIXED, "attend": False, "token": None, "length": None}
 
 
-class LateInteraction(Prompts):
+class LateInteraction:
     """Queries and documents as vectors of tokens, and their scores: of a `MultiVectorEncoder`, and of its exports.
 
     The attributes are arguments of `MultiVectorEncoder`, and the length of an export.
@@ -41,6 +40,7 @@ class LateInteraction(Prompts):
     query_expansion: Mapping[str, Any] | None
     skiplist_words: Sequence[str]
     similarity_fn_name: str
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def encode_query(
         self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] | None = None, **unknown: Any

@@ -8,22 +8,21 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.encoder_base import PADDING
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import PADDING, make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import PAIRS
-from keras_bert.tasks.embedding.model import naming_the_pooling
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
+from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
+from keras_bert.tasks.text_model import TextModel
 
 PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MultiVectorEncoder(LateInteraction, WholeBatchModel):
+class MultiVectorEncoder(LateInteraction, TextModel):
     """The encoder and a projection: a vector of length 1 for each token (ColBERT).
 
         model = MultiVectorEncoder.from_pretrained("colbert")
@@ -78,6 +77,9 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     """
 
     kind = "MultiVectorEncoder"
+    compares_batch = has_more_axes = True
+    uses_pooler = False
+    loss_names = ("embedding_loss",)
     feature_names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS, features.SCORE_MASK)
     has_token_outputs = True
     as_loss = staticmethod(as_loss)
@@ -124,9 +126,6 @@ class MultiVectorEncoder(LateInteraction, WholeBatchModel):
     def computes_padding(self) -> bool:
         """Whether tokens to which no other one attends have vectors: the masks behind a query."""
         return self.query_expansion is not None and not self.query_expansion["attend"]
-
-    def output_axes(self, axes: Sequence[int | None]) -> list[int | None]:
-        return [*axes, self.vector_size]
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         rows = {name: inputs[name] for name in self.feature_names}

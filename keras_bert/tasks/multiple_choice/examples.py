@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.example_checks import check_examples
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import check_examples, part_of
 from keras_bert.tasks.text_rows import text_rows
 
 _COLUMNS = ("prompts", "choices", "answers", "weights")

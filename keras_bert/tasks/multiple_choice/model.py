@@ -1,6 +1,5 @@
 """`MultipleChoice`: selects the right one of several continuations or answers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,17 +7,15 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.encoder_base import SECOND_TEXT
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import SECOND_TEXT, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import example_weights
-from keras_bert.program.errors import InputError
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.records import features
+from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MultipleChoice(CalibratedModel):
+class MultipleChoice(TextModel):
     """The encoder with a dense layer that computes a score from the pooled output of each choice.
 
     It is trained on texts, see `tasks/multiple_choice/task.py`:
@@ -36,7 +33,7 @@ class MultipleChoice(CalibratedModel):
 
     Args:
         config: a `BertConfig`.
-        temperature: see `CalibratedModel`.
+        temperature: see `TextModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, C, S]`: a row for each of C choices.
@@ -55,17 +52,13 @@ class MultipleChoice(CalibratedModel):
     logits_layer = "choice_scorer"
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
+    def __init__(self, config: BertConfig, temperature: float = 1.0, **kwargs: Any):
         super().__init__(config, **kwargs)
+        self.temperature = float(temperature)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.global_tokens = SECOND_TEXT  # the choice
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.choice_scorer = keras.layers.Dense(
-            1,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="choice_scorer",
-        )
+        self.choice_scorer = self.logits_dense(1, "choice_scorer")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -93,17 +86,6 @@ class MultipleChoice(CalibratedModel):
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results["choice_loss"]  # the same as "loss"
-        return results
-
     def _label_ids(self, x, y):
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "MultipleChoice is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         return ops.reshape(ops.cast(y, "int32"), (-1,))

@@ -12,9 +12,9 @@ from keras_bert.checkpoints.checkpoint import GENERATOR, MASKED_LM, TOKEN_DIFFER
 from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.token_replacement import draw_tokens, put_tokens
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.encoder_base import encoder_class
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.task_model import TaskModel
+from keras_bert.models.task_model import FeatureModel
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.records import features
@@ -28,7 +28,7 @@ _FRACTIONS = {"generator_hidden_size": 0.25, "generator_layers": 1.0}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ElectraPretrainer(TaskModel):
+class ElectraPretrainer(FeatureModel):
     """Pre-trains an encoder to find replaced tokens (ELECTRA).
 
     A small masked LM, the generator, predicts the masked tokens of a row. A token drawn from each of its predictions
@@ -76,7 +76,7 @@ class ElectraPretrainer(TaskModel):
 
     kind = "ElectraPretrainer"
     feature_names = (
-        *TaskModel.feature_names,
+        *FeatureModel.feature_names,
         features.MASKED_LM_POSITIONS,
         features.MASKED_LM_IDS,
         features.MASKED_LM_WEIGHTS,

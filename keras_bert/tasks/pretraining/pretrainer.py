@@ -7,15 +7,15 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import FeatureModel, example_weights
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertPretrainer(TaskModel):
+class BertPretrainer(FeatureModel):
     """Predicts masked tokens, and whether the second segment of a sequence follows the first.
 
     Each training batch is one dictionary with all features of a pre-training record, including the labels:
@@ -50,7 +50,7 @@ class BertPretrainer(TaskModel):
     """
 
     kind = "BertPretrainer"
-    feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    feature_names = (*FeatureModel.feature_names, features.MASKED_LM_POSITIONS)
     counts_weights = True
     loss_names: Sequence[str] = ("masked_lm_loss", "next_sentence_loss")
     metric_names: Sequence[str] = ("masked_lm_accuracy", "next_sentence_accuracy")
@@ -61,12 +61,7 @@ class BertPretrainer(TaskModel):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
-        self.next_sentence_head = keras.layers.Dense(
-            2,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="next_sentence_head",
-        )
+        self.next_sentence_head = self.logits_dense(2, "next_sentence_head")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:

@@ -8,15 +8,15 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import ReplacedTokenHead
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import FeatureModel, example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class ReplacedTokenDetector(TaskModel):
+class ReplacedTokenDetector(FeatureModel):
     """Predicts for every token whether it replaces the original one.
 
     It is trained on pairs `(features, labels)`. Labels, int `[B, S]`, are 1 for replaced tokens and 0 for the others:

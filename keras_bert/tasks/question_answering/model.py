@@ -1,27 +1,26 @@
 """`SpanClassifier`: finds the start and the end of an answer in a text."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.encoder_base import FIRST_TEXT
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import FIRST_TEXT, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
+from keras_bert.tasks.text_model import PredictOptions, TextModel
 
 # The logit of padding. It makes the probability exactly 0, and unlike -inf gives no NaN in a row of only padding.
 PADDING_LOGIT = -30000.0
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SpanClassifier(CalibratedModel):
+class SpanClassifier(TextModel):
     """The encoder with a dense layer that computes a start logit and an end logit for each token.
 
     It is trained on one dictionary that holds features, `start_positions` and `end_positions`, as the records of
@@ -45,7 +44,7 @@ class SpanClassifier(CalibratedModel):
             have no answer.
         doc_stride: tokens between the beginnings of two windows of a context.
         max_query_length: longer questions are cut to this many tokens.
-        temperature: see `CalibratedModel`.
+        temperature: see `TextModel`.
 
     The threshold and the lengths are used for texts only. They are saved, and can be changed as attributes.
 
@@ -78,9 +77,11 @@ class SpanClassifier(CalibratedModel):
         null_threshold: float | None = None,
         doc_stride: int = 128,
         max_query_length: int = 64,
+        temperature: float = 1.0,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
+        self.temperature = float(temperature)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1)
         self.max_query_length = check_whole("max_query_length", max_query_length, at_least=1)
         self.null_threshold = None if null_threshold is None else float(null_threshold)
@@ -88,12 +89,7 @@ class SpanClassifier(CalibratedModel):
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.encoder.global_tokens = FIRST_TEXT  # the question
-        self.span_classifier = keras.layers.Dense(
-            2,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="span_classifier",
-        )
+        self.span_classifier = self.logits_dense(2, "span_classifier")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -110,19 +106,15 @@ class SpanClassifier(CalibratedModel):
         self,
         x: Any,
         batch_size: int | None = None,
-        verbose: Any = "auto",
-        steps: int | None = None,
-        callbacks: Any = None,
         *,
-        max_seq_length: int | None = None,
         n_best_size: int = 20,
         max_answer_length: int = 30,
         null_threshold: float | None = None,
-        **unknown: Any,
+        **options: Unpack[PredictOptions],
     ) -> Any:
         """Returns logits for features, or a `FoundAnswer` for each question of `(questions, contexts)`.
 
-        Arguments that are not listed are those of `TaskModel.predict`.
+        Arguments that are not listed are those of `TextModel.predict`.
 
         Args:
             n_best_size: texts only. The number of candidates for each question.
@@ -130,7 +122,14 @@ class SpanClassifier(CalibratedModel):
             null_threshold: texts only. There is no answer if the score of the empty answer exceeds that of the best
                 other one by more than this number. None for the model's own.
         """
-        return self._predict(locals())
+        return super().predict(
+            x,
+            batch_size,
+            n_best_size=n_best_size,
+            max_answer_length=max_answer_length,
+            null_threshold=null_threshold,
+            **options,
+        )
 
     def divide_logits(self, temperature: float) -> None:
         super().divide_logits(temperature)
@@ -149,11 +148,6 @@ class SpanClassifier(CalibratedModel):
             accuracy_term("start_accuracy", y_pred["start_logits"], positions[:, 0], weights[:, 0]),
             accuracy_term("end_accuracy", y_pred["end_logits"], positions[:, 1], weights[:, 1]),
         ]
-
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results["span_loss"]  # the same as "loss"
-        return results
 
     def get_config(self) -> dict[str, Any]:
         defaults = {"null_threshold": None, "doc_stride": 128, "max_query_length": 64}

@@ -15,8 +15,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
 from keras_bert.records.segment_rows import TokenRanges, cut_overlapping, join_segments
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.text_rows import token_lists
-from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
+from keras_bert.tasks.text_rows import TokenizedTexts, token_lists, tokenize_texts
 
 
 @dataclasses.dataclass(frozen=True)

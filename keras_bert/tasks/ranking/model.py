@@ -7,21 +7,20 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.models.chosen_loss import ChosenLoss
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.prompts import Prompts
 from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES
+from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
 from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
+class CrossEncoder(SequenceClassifier):
     """A `SequenceClassifier` with one output that scores how well a text answers a query.
 
         model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
@@ -33,6 +32,9 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
         model.fit((queries, texts), relevances)           # 0 or 1, or in between: binary cross-entropy
         model.fit((queries, positives, negatives, ...))   # softmax over the texts of a query; the first is relevant
         model.fit((queries, texts, ...), scores, loss="lambda_loss")  # a score for each text of a query
+
+    `loss` is a `RankingLoss`, or its name in `RANKING_LOSSES`; losses such as `RankingMarginMSE` have a teacher.
+    Texts may also be `SentenceExamples`, or several data sets, `DataSets`, each with its loss.
 
     Args:
         config: a `BertConfig`.
@@ -62,6 +64,8 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
     kind = "CrossEncoder"
     loss_names = ("ranking_loss",)
     as_loss = staticmethod(as_ranking_loss)
+    # Loaded exports have these methods too.
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def __init__(
         self,
@@ -115,52 +119,6 @@ class CrossEncoder(Prompts, ChosenLoss, SequenceClassifier):
         from keras_bert.tasks.ranking.task import rank
 
         return rank(self, query, texts, top_k, batch_size, prompt)
-
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-        *,
-        max_seq_length: int | None = None,
-        seed: int = 12345,
-        skip_missing: bool = False,
-        teacher: Any = None,
-        terms: Any = None,
-        layer_map: Sequence[int] | None = None,
-        temperature: float = 2.0,
-        learning_rate: float = 5e-5,
-        loss: RankingLoss | str | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Trains on texts or on features. Arguments that are not listed are those of `TaskModel.fit`.
-
-        Args:
-            x, y: texts and scores as in the description of the class; or features; or `SentenceExamples`; or several
-                data sets, `DataSets`, each with its loss.
-            teacher, terms, layer_map, temperature, learning_rate: as for `SequenceClassifier.fit`; losses such as
-                `RankingMarginMSE` have a teacher of their own.
-            loss: a `RankingLoss`, or its name in `RANKING_LOSSES`. None keeps the loss that was chosen before; without
-                one, the examples select it.
-        """
-        given = dict(locals())
-        for name in ("self", "loss", "unknown", "__class__"):
-            del given[name]
-        self.choose_loss(loss)
-        return super().fit(**given, **unknown)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         loss, labels = self._loss_and_labels(x, y, y_pred)

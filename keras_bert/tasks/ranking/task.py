@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.tasks import answer_operations
@@ -19,6 +18,7 @@ from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns, w
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_texts

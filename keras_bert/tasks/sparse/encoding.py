@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_choice, check_whole
@@ -15,8 +14,8 @@ from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
 from keras_bert.tasks.embedding.loss_table import Loss
-from keras_bert.tasks.prediction import Calls, forward_function, run_batches
-from keras_bert.tasks.progress import text_progress
+from keras_bert.tasks.prediction import Calls, forward_function, run_batches, text_progress
+from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.served_values import rows_of, text_of
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
@@ -58,7 +57,7 @@ ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together
 
 
-class SparseEncoding(Prompts):
+class SparseEncoding:
     """The methods of a `SparseEncoder`, and of its loaded exports, on texts and vectors.
 
     Vectors are rows of a `scipy.sparse.csr_array` `[texts, V]`, float32, with a column for each token.
@@ -71,6 +70,7 @@ class SparseEncoding(Prompts):
     max_query_length: int | None
     max_active_dims: int | None
     default_route: str
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def encode(
         self,

@@ -10,22 +10,21 @@ from keras import ops
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPresence, vocabulary_weights
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
-from keras_bert.tasks.embedding.model import naming_the_pooling
-from keras_bert.tasks.embedding.whole_batch import WholeBatchModel, first_and_others
+from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
 from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
 from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
+from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SparseEncoder(SparseEncoding, WholeBatchModel):
+class SparseEncoder(SparseEncoding, TextModel):
     """The encoder with its masked-LM head, and a pooling of the logits of all tokens of a text.
 
         encoder = SparseEncoder.from_pretrained("splade-cocondenser-ensembledistil")
@@ -78,6 +77,9 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
     """
 
     kind = "SparseEncoder"
+    compares_batch = has_more_axes = True
+    uses_pooler = False
+    loss_names = ("embedding_loss",)
     as_loss = staticmethod(as_splade_loss)
     metrics_refusal = "SparseEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
@@ -103,7 +105,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         self.static_queries, self.frozen, self.max_query_length = bool(static_queries), bool(frozen), max_query_length
         self.default_route, self.max_active_dims = default_route, max_active_dims
         self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
-        self.max_seq_length = max_seq_length
+        self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
         self._check_arguments()
         self._warm_up: tuple[int, int] | None = None
         self.updates_of_run: int | None = None
@@ -159,11 +161,9 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         assert self.query_weights is not None
         return np.asarray(keras.ops.convert_to_numpy(self.query_weights.weight), np.float32)
 
-    def _fit(self, given: Mapping[str, Any]) -> Any:
-        given = {**given, "x": listed_texts(given["x"])}
-        if not holds_texts(given["x"]):
-            self._warm_up = self._updates_of_warm_up(given)
-        return super()._fit(given)
+    def before_fit(self, arguments: Mapping[str, Any]) -> None:
+        self._warm_up = self._updates_of_warm_up(arguments)
+        super().before_fit(arguments)
 
     @property
     def splade_loss(self) -> SpladeLoss | MixedSpladeLoss:
@@ -207,7 +207,7 @@ class SparseEncoder(SparseEncoding, WholeBatchModel):
         return LossTerm("embedding_loss", value * total, count)
 
     def _check_arguments(self) -> None:
-        super()._check_arguments()
+        self.check_prompts()
         check_choice("pooling_strategy", self.pooling_strategy, POOLINGS)
         check_choice("activation_function", self.activation_function, ACTIVATIONS)
         check_choice("default_route", self.default_route, ROLES)

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.example_checks import check_weights
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import check_weights, part_of
 from keras_bert.tasks.tagging import tag_schemes
 
 # With fewer words there is no note that words and tags may be swapped.

@@ -1,6 +1,6 @@
 """`TokenClassifier`: one label for each token of a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,18 +9,17 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.calibrated_model import CalibratedModel
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
-from keras_bert.models.task_model import example_weights
-from keras_bert.program.errors import InputError
+from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TokenClassifier(CalibratedModel):
+class TokenClassifier(TextModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
     It is trained on texts, see `tasks/tagging/task.py`:
@@ -41,7 +40,7 @@ class TokenClassifier(CalibratedModel):
         labels: names of the classes; label id 0 is the first.
         doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
             and each word is tagged in the row with the most context. None: the rows do not overlap.
-        temperature: see `CalibratedModel`.
+        temperature: see `TextModel`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -64,20 +63,23 @@ class TokenClassifier(CalibratedModel):
     metric_names = ("accuracy",)
     metrics_refusal = "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label."
 
-    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        config: BertConfig,
+        labels: Sequence[str],
+        doc_stride: int | None = None,
+        temperature: float = 1.0,
+        **kwargs: Any,
+    ):
         super().__init__(config, **kwargs)
+        self.temperature = float(temperature)
         self.labels = check_labels(labels)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
-        self.token_classifier = keras.layers.Dense(
-            len(self.labels),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=self._logits_dtype,
-            name="token_classifier",
-        )
+        self.token_classifier = self.logits_dense(len(self.labels), "token_classifier")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -105,20 +107,9 @@ class TokenClassifier(CalibratedModel):
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
 
-    def get_metrics_result(self) -> dict[str, Any]:
-        results = super().get_metrics_result()
-        del results["token_classification_loss"]  # the same as "loss"
-        return results
-
     def _labels(self, x, y, sample_weight):
         """Returns the label ids (0 for tokens without a label) and the weights of the tokens, both `[B, S]`."""
-        if y is None and isinstance(x, Mapping):
-            y = x.get(features.LABEL_IDS)
-        if y is None:
-            raise InputError(
-                "TokenClassifier is trained on pairs (features, label ids), or on features that hold "
-                f"{features.LABEL_IDS}. Received no labels."
-            )
+        y = labels_of(self, x, y)
         label_ids = ops.cast(y, "int32")
         weights = ops.cast(label_ids >= 0, "float32")
         row_weights = example_weights(x, sample_weight)

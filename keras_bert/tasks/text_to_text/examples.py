@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.example_checks import check_examples
-from keras_bert.tasks.held_out import part_of
+from keras_bert.tasks.examples import check_examples, part_of
 
 _COLUMNS = ("sources", "targets", "weights")
 

@@ -1,6 +1,6 @@
 """`TextToText`: an encoder that reads a source and a decoder that writes a target."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
@@ -9,19 +9,20 @@ from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.models.decoder import CrossAttentions, Decoder, DecoderLayers
-from keras_bert.models.encoders import encoder_class, make_encoder
+from keras_bert.models.encoder_base import encoder_class, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term, smoothed_cross_entropy_term
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.records import features
 from keras_bert.tasks.masked_lm.model import masked_lm_head
+from keras_bert.tasks.text_model import PredictOptions, TextModel
 from keras_bert.tasks.text_to_text.beam_search import Found, search
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class TextToText(TaskModel):
+class TextToText(TextModel):
     """Writes a target text for a source text: translation, summaries.
 
     The decoder has the layers of the encoder, with a causal mask and attention to the source, and the masked-LM head.
@@ -59,7 +60,7 @@ class TextToText(TaskModel):
     5.4. transformers' `EncoderDecoderModel` computes the same.
     """
 
-    feature_names = (*TaskModel.feature_names, features.TARGET_IDS)
+    feature_names = (*TextModel.feature_names, features.TARGET_IDS)
     loss_names = ("loss_of_targets",)
     metric_names = ("token_loss", "token_accuracy")
     uses_pooler = False
@@ -109,21 +110,17 @@ class TextToText(TaskModel):
         self,
         x: Any,
         batch_size: int | None = None,
-        verbose: Any = "auto",
-        steps: int | None = None,
-        callbacks: Any = None,
         *,
-        max_seq_length: int | None = None,
         num_beams: int = 4,
         max_new_tokens: int | None = None,
         min_new_tokens: int = 0,
         length_penalty: float = 1.0,
         num_answers: int = 1,
-        **unknown: Any,
+        **options: Unpack[PredictOptions],
     ) -> Any:
         """Returns logits for features, or a `WrittenText` for each source.
 
-        Arguments that are not listed are those of `TaskModel.predict`.
+        Arguments that are not listed are those of `TextModel.predict`.
 
         Args:
             num_beams, min_new_tokens, length_penalty, num_answers: texts only; see `SearchOptions`.
@@ -131,9 +128,18 @@ class TextToText(TaskModel):
                 positions of a shorter model.
 
         Raises:
-            InputError: as `TaskModel.predict`, or a number is out of range.
+            InputError: as `TextModel.predict`, or a number is out of range.
         """
-        return self._predict(locals())
+        return super().predict(
+            x,
+            batch_size,
+            num_beams=num_beams,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            length_penalty=length_penalty,
+            num_answers=num_answers,
+            **options,
+        )
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.
@@ -208,7 +214,6 @@ class TextToText(TaskModel):
 
     def get_metrics_result(self) -> dict:
         results = super().get_metrics_result()
-        del results["loss_of_targets"]  # the same as "loss"
         results["perplexity"] = ops.exp(results.pop("token_loss"))
         return results
 

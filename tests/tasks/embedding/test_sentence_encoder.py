@@ -14,7 +14,7 @@ from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
 from keras_bert.layers import text_pooling
-from keras_bert.tasks import progress
+from keras_bert.tasks import prediction
 from keras_bert.tasks.embedding.encoding import CosineSimilarity, LoadedSentenceEncoder
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.teacher_losses import MarginMSE
@@ -131,7 +131,7 @@ def test_encoding_shows_a_bar_after_ten_seconds_or_calls_what_is_given(texts, to
 
         update = steps.append
 
-    monkeypatch.setattr(progress, "progress_bar", Bar)
+    monkeypatch.setattr(prediction, "progress_bar", Bar)
     model = encoder(folder)
     model.encode(texts, batch_size=2)
     assert (bars[0]["total"], bars[0]["delay"], sum(steps)) == (total, 10, len(TEXTS))

@@ -8,7 +8,7 @@ from google_squad import google_windows
 from keras_bert import GraphTokenizer, InputError, Vocabulary
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, find_answer
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
-from keras_bert.tasks.tokenized_texts import tokenize_texts
+from keras_bert.tasks.text_rows import tokenize_texts
 
 VOCABULARY = tiny.vocabulary(*tiny.pieces(), ".", "é")
 TOKENIZER = GraphTokenizer(VOCABULARY)

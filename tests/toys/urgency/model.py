@@ -3,14 +3,15 @@
 import keras
 from keras import ops
 
-from keras_bert.models.encoders import make_encoder
+from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import absolute_error_term, binary_cross_entropy_term
-from keras_bert.models.task_model import TaskModel, example_weights
+from keras_bert.models.task_model import example_weights
 from keras_bert.records import features
+from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable("toys")
-class UrgencyModel(TaskModel):
+class UrgencyModel(TextModel):
     """The encoder with a dense layer on its pooled output, which returns the logit of the urgency, `[B, 1]`."""
 
     kind = "UrgencyModel"

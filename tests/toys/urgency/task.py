@@ -8,9 +8,8 @@ import numpy as np
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import ExampleRows, TextTask
-from keras_bert.tasks.example_checks import check_examples
+from keras_bert.tasks.examples import check_examples, part_of
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.held_out import part_of
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 from toys.urgency.answers import urgency_answers, urgency_arrays
 

@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.updates import add_gradient, dense_gradient
-from keras_bert.models.distributed_model import BatchParts
-from keras_bert.models.task_model import example_weights
+from keras_bert.models.distributed_model import BatchParts, seed_states, seeds_of_part
+from keras_bert.models.task_model import compared_parts
 from keras_bert.records import features
 
 
@@ -25,7 +25,7 @@ def cached_step(model, data) -> None:
     """Runs one training step on this device's share of a batch; see the module.
 
     Args:
-        model: a `WholeBatchModel` in the scope of its strategy.
+        model: a `TaskModel` that `compares_batch`, in the scope of its strategy.
         data: features, or features and labels, or those and the weights of the examples.
     """
     device = tf.distribute.get_replica_context()
@@ -35,7 +35,7 @@ def cached_step(model, data) -> None:
 
     def vectors_of(part, number):
         x, _, _ = keras.utils.unpack_x_y_sample_weight(part)
-        seeds = zip(model._seed_states(), model._seeds(first_number + number), strict=True)
+        seeds = zip(seed_states(model), seeds_of_part(model, first_number + number), strict=True)
         with keras.StatelessScope(state_mapping=[*zip(model.trainable_variables, values, strict=True), *seeds]):
             return model(x, training=True)
 
@@ -74,7 +74,8 @@ def cached_step(model, data) -> None:
 def _vectors_of_parts(model, parts, data, vectors_of):
     """Returns the vectors `[B, ..., D]` of all parts."""
     x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-    shape = [None, *model.output_axes(x[features.INPUT_IDS].shape[1:])]
+    axes = x[features.INPUT_IDS].shape[1:]
+    shape = [None, *(axes if model.has_token_outputs else axes[:-1]), model.vector_size]
     results = tf.TensorArray(model._logits_dtype, parts.count, infer_shape=False, element_shape=shape)
     results = parts.fold(lambda results, part, number: results.write(number, vectors_of(part, number)), results)
     return results.concat()
@@ -107,10 +108,9 @@ def _loss_and_gradients(model, device, data, own):
 
 
 def _gathered_batch(device, data, own) -> list:
-    """Returns the arguments of `WholeBatchModel.loss_term` for the whole batch; `own` are this device's vectors."""
+    """Returns the arguments of the `loss_term` of a model for the whole batch; `own` are this device's vectors."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    labels = x.get(features.LABEL_IDS) if y is None else y
-    parts = (own, labels, x.get(features.TEXT_NUMBERS), example_weights(x, sample_weight))
+    parts = compared_parts(x, y, own, sample_weight)
     if device.num_replicas_in_sync == 1:
         return list(parts)
     return [None if part is None else device.all_gather(tf.convert_to_tensor(part), axis=0) for part in parts]

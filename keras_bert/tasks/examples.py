@@ -1,17 +1,85 @@
-"""Checks the columns that users pass for missing values, and leaves such examples out if they ask for it."""
+"""What examples of all tasks have in common: checks, missing values, and the last ones held out for validation."""
 
+import dataclasses
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import is_missing, missing_message, skipped_note
+from keras_bert.program.columns import is_float32, is_missing, missing_message, skipped_note
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_number
 from keras_bert.program.printing import printable
 from keras_bert.tokenization.user_inputs import iterate_column
 
 _SOURCE = "the examples"
+
+
+def check_examples(examples: Any, names: Sequence[str]) -> None:
+    """Checks the columns of examples.
+
+    Args:
+        examples: a dataclass with `source`, for messages, and `weights`, N numbers or None.
+        names: the other attributes with a value for each example, or None; the first one determines N.
+
+    Raises:
+        InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
+    """
+    count = len(getattr(examples, names[0]))
+    if not count:
+        raise InputError(f"{examples.source}: there is no example.")
+    for name in dict.fromkeys([*names[1:], "weights"]):
+        values = getattr(examples, name)
+        if values is not None and len(values) != count:
+            raise InputError(f"{examples.source}: {count} {names[0]} but {name} for {len(values)}.")
+    check_weights(examples)
+
+
+def check_weights(examples: Any) -> None:
+    """Raises `InputError` if one of `examples.weights` is no number, below 0, or too large for 32 bits."""
+    for number, weight in enumerate(() if examples.weights is None else examples.weights):
+        if not is_float32(weight) or weight < 0:
+            place = examples.place(number) if hasattr(examples, "place") else f"example {number + 1}"
+            raise InputError(
+                f"{examples.source}: the weight of {place} must be a number of 0 or more. Received: {weight!r:.100}"
+            )
+
+
+def part_of(examples: Any, names: Sequence[str], first: int, stop: int, **others: Any) -> Any:
+    """Returns a part of examples.
+
+    Args:
+        examples: a dataclass.
+        names: its attributes that have a value for each example, or are None.
+        first, stop: the part has the examples `first:stop`.
+        **others: values of further attributes for the part.
+    """
+    found = {name: getattr(examples, name) for name in names}
+    parts = {name: values[first:stop] for name, values in found.items() if values is not None}
+    return dataclasses.replace(examples, **parts, **others)
+
+
+def first_held_out(num_examples: int, validation_split: float) -> int:
+    """Returns the number of the first example that is held out: all from there on are for validation.
+
+    >>> first_held_out(10, 0.25)
+    7
+
+    Raises:
+        InputError: the share is not between 0 and 1, or one of both parts would be empty.
+
+    Reference: Keras `array_data_adapter.train_validation_split`.
+    """
+    check_number("validation_split", validation_split, above=0, below=1)
+    first = math.floor(num_examples * (1.0 - validation_split))
+    if not 0 < first < num_examples:
+        raise InputError(
+            f"validation_split={validation_split} of {num_examples} examples leaves none for "
+            f"{'validation' if first else 'training'}. Give more examples or another share."
+        )
+    return first
 
 
 def complete_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = None, skip_missing: bool | None = None):
