@@ -137,12 +137,12 @@ def table_text_pattern(rules: TextRules) -> str:
     if rules.strip_accents:
         covered[[*_marks_that_move(rules)]] = False
     if not rules.lower_case:
-        return f"[{character_class(np.flatnonzero(covered))}]*"
+        return f"[{character_class({*np.flatnonzero(covered).tolist()})}]*"
     # A sigma before a cased letter is never final.
     sigma = unicode_table.CAPITAL_SIGMA
     covered[sigma] = False
-    cased = [point for point in unicode_table.cased_letters() if covered[point]]
-    return f"(?:[{character_class(np.flatnonzero(covered))}]|\\x{{{sigma:x}}}+[{character_class(cased)}])*"
+    cased = {point for point in unicode_table.cased_letters() if covered[point]}
+    return f"(?:[{character_class({*np.flatnonzero(covered).tolist()})}]|\\x{{{sigma:x}}}+[{character_class(cased)}])*"
 
 
 def _marks_that_move(rules: TextRules) -> set[int]:

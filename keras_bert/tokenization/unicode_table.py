@@ -7,10 +7,8 @@ used.
 
 import functools
 import importlib.resources
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from typing import NamedTuple
-
-import numpy as np
 
 # A longer word becomes one [UNK], unless a vocabulary states another number.
 MAX_CHARACTERS_PER_WORD = 200
@@ -84,15 +82,13 @@ def unassigned_ranges() -> list[tuple[int, int]]:
     return [(first, last) for first, last, _ in _items("UNASSIGNED")]
 
 
-def runs(points: Collection[int]) -> list[tuple[int, int]]:
-    """Returns first and last code point of each run: {0x41, 0x42, 0x61} -> [(0x41, 0x42), (0x61, 0x61)]."""
-    marked = np.zeros(0x110001, np.int8)
-    marked[list(points)] = 1
-    edges = np.flatnonzero(np.diff(marked, prepend=0))
-    return [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist()]
+def runs(points: Set[int]) -> Iterator[tuple[int, int]]:
+    """Yields first and last code point of each run: {0x41, 0x42, 0x61} -> (0x41, 0x42), (0x61, 0x61)."""
+    firsts, lasts = (sorted(point for point in points if point + step not in points) for step in (-1, 1))
+    return zip(firsts, lasts, strict=True)
 
 
-def character_class(points: Collection[int]) -> str:
+def character_class(points: Set[int]) -> str:
     """Returns code points as the inside of brackets of RE2: {0x41, 0x42, 0x61} -> "\\x{41}-\\x{42}\\x{61}-\\x{61}" """
     return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in runs(points))
 
