@@ -22,7 +22,7 @@ label_names.py        labels that users give as names, positions or truth values
 settings.py           settings of exports that several tasks have
 fitting.py            fit, evaluate and predict on texts
 answer_table.py       answers_frame: the answers of any task as a table of pandas
-answer_operations.py  the operations that make answers from outputs
+answer_operations.py   the operations that make answers from outputs
 served_values.py      texts and places in the outputs of served models
 calibration.py        the temperature of a model, and how right its probabilities are
 recipe.py             the default optimiser of a fit on texts
