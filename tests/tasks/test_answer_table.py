@@ -16,7 +16,7 @@ from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer
 from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer
 from keras_bert.tasks.ranking.answers import RankedText
-from keras_bert.tasks.sparse.encoding import TokenWeights
+from keras_bert.tasks.sparse.answers import TokenWeights
 from keras_bert.tasks.tagging.answers import EntityAnswer, TagsAnswer
 from keras_bert.tasks.text_to_text.answers import WrittenText
 

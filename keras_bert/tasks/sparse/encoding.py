@@ -1,8 +1,7 @@
 """Texts -> sparse vectors, their tokens and similarities. Needs neither Keras nor TensorFlow: loaded exports use it."""
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,42 +15,8 @@ from keras_bert.tasks.embedding.encoding import check_encode_options
 from keras_bert.tasks.embedding.loss_table import Loss
 from keras_bert.tasks.prediction import Calls, forward_function, run_batches, text_progress
 from keras_bert.tasks.prompts import Prompts
-from keras_bert.tasks.served_values import rows_of, text_of
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenWeights:
-    """The tokens of the vocabulary that a text weighs most.
-
-    Attributes:
-        tokens: the tokens, those with the largest weights first.
-        ids: their numbers in the vocabulary.
-        weights: their weights, above 0.
-    """
-
-    tokens: tuple[str, ...]
-    ids: tuple[int, ...]
-    weights: tuple[float, ...]
-
-    def readable(self, asked: Mapping | None = None) -> str:
-        """Returns a line for each token."""
-        pairs = zip(self.tokens, self.weights, strict=True)
-        return "\n".join(f"  {token}  {weight:.4f}" for token, weight in pairs) or "  (no token)"
-
-
-def token_weights(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TokenWeights] | None:
-    """Returns the answers in the outputs of a served `SparseEncoder`; None if they are those of another task."""
-    if arrays.keys() != {"tokens", "token_ids", "weights"}:
-        return None
-    found = []
-    for row in rows_of(arrays):
-        values = zip(row["tokens"], row["token_ids"], row["weights"], strict=True)
-        used = [(text_of(token), int(number), float(weight)) for token, number, weight in values if number >= 0]
-        found.append(TokenWeights(*map(tuple, zip(*used, strict=True))) if used else TokenWeights((), (), ()))
-    return found
-
 
 ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together

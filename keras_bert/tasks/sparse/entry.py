@@ -31,7 +31,7 @@ SPARSE_ENCODER = Task(
         },
         in_graph=lambda model, options: prompt_of(options),
         options=("top_k", "prompt"),
-        answers="keras_bert.tasks.sparse.encoding.token_weights",
+        answers="keras_bert.tasks.sparse.answers.token_weights",
         methods="keras_bert.tasks.sparse.encoding.LoadedSparseEncoder",
     ),
     hub_task="feature-extraction",
