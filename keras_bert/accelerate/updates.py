@@ -57,9 +57,9 @@ def dense_gradient(gradient):
 
 
 def add_gradient(total, gradient):
-    """Returns `total + gradient` in the memory of `total`, which must not be used any more.
+    """Adds `gradient` to `total` in its memory, and returns the sum. Do not use `total` afterwards.
 
-    Slices are added to their rows, without a tensor of the variable's shape.
+    `IndexedSlices` are added to the rows that they name, without a dense gradient.
     """
     if isinstance(gradient, tf.IndexedSlices):
         gradient = _in_32_bits(gradient)

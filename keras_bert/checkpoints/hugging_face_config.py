@@ -119,7 +119,11 @@ _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "p
 
 
 def config_from(path: str, values: Mapping) -> BertConfig:
-    """Returns the config of a model in a folder. Raises `InputError` if one of its settings is not supported."""
+    """Makes our config from the content of the `config.json` in the folder `path`.
+
+    Raises:
+        InputError: a setting is not supported.
+    """
     file = os.path.join(path, CONFIG_FILE)
     known_families = families(has=lambda entry: entry.hugging_face)
     model_type = values.get("model_type", "bert")

@@ -112,7 +112,7 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 
 
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
-    """Returns our name of every weight of a model -> Keras' name in its weights file.
+    """Returns a dictionary from our names of a model's weights to Keras' names in its weights file.
 
     The names are found in a model with two encoder layers at most; those of the other layers differ in the number only.
     """

@@ -82,7 +82,7 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
 
 
 def check_format(checkpoint: BertCheckpoint, format: str) -> None:
-    """Raises `InputError` unless a static model can be written in a format other than ours."""
+    """Raises `InputError` unless `format` is `huggingface`, and the static model has a WordPiece vocabulary."""
     if format != "huggingface":
         raise InputError(f"The {format} format cannot hold a static model. Use keras_bert or huggingface.")
     if not any(map(checkpoint.tells, TASKS)):

@@ -269,7 +269,7 @@ class GraphBytePair(tf.Module, GraphForm):
 
 
 def as_arrays(pairs: Pairs) -> np.ndarray:
-    """{(left, right): (rank, joined)} -> int64 `[4, pairs]`: left, right, rank, joined."""
+    """Packs merges: `{(left, right): (rank, joined)}` -> int64 `[4, pairs]` of left, right, rank and joined."""
     numbers = itertools.chain.from_iterable((*pair, *found) for pair, found in pairs.items())
     return np.fromiter(numbers, np.int64, 4 * len(pairs)).reshape(-1, 4).T
 

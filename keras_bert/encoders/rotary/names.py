@@ -41,18 +41,19 @@ def rotary_weights(
     layers: str = "layers",
     layouts: Mapping[str, Layout] = MappingProxyType({}),
 ) -> list[Weight]:
-    """Returns the weights of an encoder, and of the pooler and the masked-LM head.
+    """Returns the list of all weights: of the encoder, the pooler and the masked-LM head.
 
     Args:
         config: the config.
-        prefix: what all names begin with there, as "model".
-        names: "tokens", "segments", "embedding_norm", "final_norm" -> the names there, as far as the model has them.
+        prefix: the beginning of all names in transformers, such as "model".
+        names: "tokens", "segments", "embedding_norm", "final_norm" -> the names in transformers, for the parts that the
+            model has.
         parts: the same for the parts of a layer: "qkv", or "query", "key" and "value"; "attention_output", "inner",
             "factor", "output", and norms: "attention_norm", "attention_output_norm", "output_norm",
             "output_output_norm", "query_norm", "key_norm".
         head: the names of the masked-LM head, see `CLS_PREDICTIONS`.
-        layers: the name there of all layers.
-        layouts: "qkv" or "inner" -> the layout there of its kernel, if it is not only transposed.
+        layers: the name of the list of layers in transformers.
+        layouts: "qkv" or "inner" -> the layout of its kernel in transformers, unless it is only transposed.
     """
     width, count = config.hidden_size, config.num_hidden_layers
     table, rows = f"{prefix}.{names['tokens']}.weight", config.type_vocab_size

@@ -137,7 +137,7 @@ class OnnxGraph:
     def product_with_rows(self, name: str, values: str, table: np.ndarray, bias_name: str, bias: np.ndarray) -> str:
         """Returns `values @ table.T + bias`: float32 `[M, width]` and `[rows, width]` -> `[M, rows]`.
 
-        The file has the table once, also if `rows` reads it too.
+        The file stores the table once, even if `rows` reads it too.
         """
         bias_name = self.weight(bias_name, bias)
         if self.weights != "int8":
