@@ -18,7 +18,6 @@ from absl import flags
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_run import beam_pretraining_data
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError
 
 __all__ = ["beam_pretraining_data", "command"]
 
@@ -34,8 +33,6 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    if not FLAGS.vocab_file:
-        raise InputError("Give --vocab_file, the vocabulary.")
     summary = beam_pretraining_data(
         **record_flags.record_arguments(),
         output_dir=FLAGS.output_dir,

@@ -9,6 +9,7 @@ from data_prep.pretraining.record_writer import COMPRESSIONS
 from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
+from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def record_arguments() -> dict[str, Any]:
     refuse_flags_without_effect(
         FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field", *FILTERS
     )
+    if not FLAGS.vocab_file:
+        raise InputError("Give --vocab_file, the vocabulary.")
     check_casing_flag(load_vocabulary(FLAGS.vocab_file))
     names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
     given = {name: FLAGS[name].value for name in names}

@@ -5,7 +5,6 @@ import reprlib
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.models.encoder_base import encoder_class
 from keras_bert.program.errors import InputError
 
 
@@ -66,6 +65,8 @@ def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
     best = max(registry.TASKS, key=fit)
     path = registry.task(best).model
     if path is None:
+        from keras_bert.models.encoder_base import encoder_class  # only now: it needs Keras
+
         return encoder_class(checkpoint.config), {}
     model_class, is_told = registry.imported(path), checkpoint.tells(best)
     arguments = dict(checkpoint.arguments[best]) if is_told else {}

@@ -148,7 +148,7 @@ def test_threads_wait_for_one_graph_of_a_tokenizer(monkeypatch):
 
     form = FastForm(Slow())
     monkeypatch.setattr(token_lists, "_WORTH_A_GRAPH", 0)
-    assert len(set(in_threads([lambda: form._graph_for(["x" * 5000])] * 32))) == len(made) == 1
+    assert len(set(in_threads([lambda: form._form_for(["x" * 5000])] * 32))) == len(made) == 1
 
 
 def test_scores_in_threads_leave_the_warnings_of_the_process_alone():

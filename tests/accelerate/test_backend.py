@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert.accelerate import fused_attention
+from keras_bert.accelerate import backend
 from keras_bert.layers import formulas
 
 
@@ -19,9 +19,9 @@ def test_only_rows_of_even_lengths_may_use_the_kernel(queries, keys, monkeypatch
         return ops.dot_product_attention(*arguments, flash_attention=flash_attention, **options)
 
     own = {name: getattr(ops, name) for name in ("transpose", "broadcast_to", "shape")}
-    monkeypatch.setattr(fused_attention, "ops", types.SimpleNamespace(**own, dot_product_attention=record))
+    monkeypatch.setattr(backend, "ops", types.SimpleNamespace(**own, dot_product_attention=record))
     query, key, value = (draw.normal(size=(2, 3, length, 8)).astype("float32") for length in (queries, keys, keys))
     bias = draw.normal(size=(2, 1, 1, keys)).astype("float32")
-    found = fused_attention.attention(query, key, value, bias)
+    found = backend.fused_attention(query, key, value, bias)
     assert asked == [None if (queries, keys) == (4, 6) else False]
     np.testing.assert_allclose(found, formulas.attention(query, key, value, bias), atol=1e-6)
