@@ -15,7 +15,6 @@ import hashlib
 import os
 import pathlib
 import re
-import sys
 from typing import NamedTuple
 
 from absl import flags
@@ -118,12 +117,6 @@ def write_documentation_corpus(
 def collect_documentation(*, num_train: int, num_test: int) -> Documentation:
     """Reads the installed packages and sorts their paragraphs into corpus and labelled splits."""
     modules = read_packages([*LABELS, *OTHER_PACKAGES])
-    if absent := [label for label in LABELS if label not in map(_package, modules)]:
-        raise InputError(
-            f"The text is the documentation of {', '.join(LABELS)}, but {sys.executable} does not have that of: "
-            f"{', '.join(absent)}. Install it with its source files (.py): {sys.executable} -m pip install "
-            f"--force-reinstall {' '.join(absent)}. If python is missing, use a Python with the files of its library."
-        )
     held_out, others = [], []
     for module in modules:
         is_held_out = _package(module) in LABELS and int.from_bytes(_hash(module.name)[:4]) % _HELD_OUT_ONE_IN == 0
@@ -173,7 +166,7 @@ def _labelled(modules: list[Module], split: str, size: int, known: set) -> list[
         if len(drawn) < wanted:
             raise InputError(
                 f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are needed. "
-                "Give smaller numbers (--num_train, --num_test)."
+                f"Give smaller numbers (--num_train, --num_test), or install {label} with its source files (.py)."
             )
         rows += [(text, label) for text in drawn]
     return sorted(rows, key=lambda row: _hash(row[0]))

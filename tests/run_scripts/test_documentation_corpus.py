@@ -1,7 +1,5 @@
 import os
 import random
-import re
-import sys
 
 import pytest
 
@@ -91,15 +89,11 @@ def test_near_duplicates_of_the_test_are_in_neither_training_data_nor_corpus(ins
 def test_too_few_paragraphs_are_refused_with_their_number(installed):
     with pytest.raises(InputError, match=r"keras has \d+ paragraphs for train.tsv, but 250 are needed"):
         collect_documentation(num_train=1000, num_test=12)
-
-
-@pytest.mark.parametrize("absent", [["keras"], ["numpy", "python"]])
-def test_libraries_without_documentation_are_named_with_what_to_run(installed, absent):
-    installed[:] = [module for module in installed if module.name.split(".")[0] not in absent]
-    command = f"{sys.executable} -m pip install --force-reinstall {' '.join(absent)}. If python is missing, use a"
-    with pytest.raises(InputError, match=re.escape(f"does not have that of: {', '.join(absent)}. Install it")) as found:
+    installed[:] = [module for module in installed if not module.name.startswith("numpy")]
+    with pytest.raises(
+        InputError, match=r"numpy has 0 paragraphs for test.tsv, but 3 .* install numpy with its source"
+    ):
         collect_documentation(**SIZES)
-    assert command in str(found.value)
 
 
 def test_the_files_read_back_as_they_were(installed, tmp_path):
