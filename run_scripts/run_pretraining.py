@@ -163,14 +163,9 @@ def _train_and_evaluate() -> None:
 
     set_precision()
     second_phase = _second_phase()
-    lengths = {
-        "max_seq_length": FLAGS.max_seq_length,
-        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
-    }
-    eval_files, eval_lengths = FLAGS.eval_input_file or FLAGS.input_file, lengths
-    if second_phase:
-        eval_files = FLAGS.eval_input_file or second_phase.train_files
-        eval_lengths = {name: getattr(second_phase, name) for name in lengths}
+    eval_files = FLAGS.eval_input_file or (second_phase.train_files if second_phase else FLAGS.input_file)
+    of_last_phase = second_phase or FLAGS
+    eval_lengths = {name: getattr(of_last_phase, name) for name in ("max_seq_length", "max_predictions_per_seq")}
     masking = given_values(MaskingOptions, but=_OF_RECORDS)
     if FLAGS.replacement_tokens is not None:
         masking["replacement_tokens"] = FLAGS.replacement_tokens
