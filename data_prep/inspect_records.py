@@ -42,7 +42,7 @@ def count_records(
     Returns:
         the counts, and a line in words for each damaged file, which is counted up to the damage.
     """
-    from data_prep.inspection.record_counts import RecordCounts, read_batches
+    from data_prep.inspection.record_counts import RecordCounts
     from keras_bert.program.long_work import progress_bar
 
     most = math.ceil(sample / len(paths)) if sample else None
@@ -52,8 +52,7 @@ def count_records(
         for path in paths:
             before = counts.num_records
             try:
-                for batch in read_batches(path, most, bar.update):
-                    counts.add(batch)
+                counts.read(path, most, bar.update)
             except InputError as error:
                 damage.append(f"{error} Records read before it: {counts.num_records - before:,}.")
     return counts, damage
@@ -142,7 +141,6 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.inspect_records import vocabulary_of_records
     from keras_bert.records.files import list_records
 
     refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "sample")

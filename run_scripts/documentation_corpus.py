@@ -15,7 +15,6 @@ import hashlib
 import os
 import pathlib
 import re
-import sys
 from typing import NamedTuple
 
 from absl import flags
@@ -49,21 +48,19 @@ _AMBIGUOUS_MODULES = (
     "keras.src.legacy",
 )
 _MASK = "@"
-_LIBRARY_NAMES = re.compile(
-    r"\b(tensorflows?|tf|tflite|keras|tensorboard|c?pythons?|pythonic|numpys?|np|ndarrays?|array_likes?|pep)\b",
+# Names in code: snake_case, a.path, camelCase or a call; and names of the libraries.
+_NAME = re.compile(
+    r"(?:[\w.]*(?:_|[A-Za-z]\.[A-Za-z]\w|(?-i:[a-z][A-Z])|\w\(\))(?:[\w.]*\w)?"
+    r"|\b(?:tensorflows?|tf|tflite|keras|tensorboard|c?pythons?|pythonic|numpys?|np|ndarrays?|array_likes?|pep)\b)"
+    r"(?:\(\)|'s\b)?",
     re.IGNORECASE,
 )
-# A call, snake_case, a.path or camelCase: a name in code.
-_CODE_NAME = re.compile(r"\w\((?!e?s\))|_|[A-Za-z]\.[A-Za-z]\w|[a-z][A-Z]")
-_WORD_IN_PUNCTUATION = re.compile(r"([^\w@]*)(.*?)([^\w@]*)$")
 _REPEATED_MASKS = re.compile(r"@(?:[\s,.'/]*@)+")
 _MIN_LABELLED_WORDS = 20
 # One module in this many of the labelled libraries is held out for test.tsv.
 _HELD_OUT_ONE_IN = 5
 # A paragraph of whose groups of four words more than this share was seen before is a near-duplicate.
 _MAX_KNOWN_SHARE = 0.5
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_WORDS_IN_A_ROW = 4
 
 
 class Documentation(NamedTuple):
@@ -73,41 +70,27 @@ class Documentation(NamedTuple):
     splits: dict[str, list[tuple[str, str]]]
 
 
-class SeenText:
-    """Remembers every group of four consecutive words, and computes the share of them that a new text repeats.
+def word_groups(text: str) -> set[tuple[str, ...]]:
+    """Returns every group of four consecutive words; case, numbers, punctuation and one-letter names are ignored.
 
-    Words consist of letters only, and case is ignored: texts that differ in numbers, one-letter names or punctuation
-    are equal.
-
-    Example:
-        >>> seen = SeenText()
-        >>> seen.add("Returns the sum of two numbers.")
-        0.0
-        >>> seen.add("returns the sum of two arrays")
-        0.666...
+    >>> sorted(word_groups("Returns the sum of 2 numbers."))
+    [('returns', 'the', 'sum', 'of'), ('the', 'sum', 'of', 'numbers')]
     """
-
-    def __init__(self):
-        self._known = set()
-
-    def add(self, text: str) -> float:
-        """Remembers a text, and returns the share of it, 0 to 1, that was known before."""
-        groups = _word_groups(text)
-        share = sum(group in self._known for group in groups) / len(groups)
-        self._known.update(groups)
-        return share
-
-    def known_share(self, text: str) -> float:
-        """Returns the share of a text, 0 to 1, that is known."""
-        groups = _word_groups(text)
-        return sum(group in self._known for group in groups) / len(groups)
+    words = re.findall(r"[^\W\d_]{2,}", text.lower())
+    return {tuple(words[start : start + 4]) for start in range(max(1, len(words) - 3))}
 
 
-def _word_groups(text: str) -> list[tuple[str, ...]]:
-    words = _WORD.findall(text.lower())
-    if len(words) < _WORDS_IN_A_ROW:
-        return [tuple(words)]
-    return list(zip(*(words[start:] for start in range(_WORDS_IN_A_ROW)), strict=False))
+def known_share(text: str, known: set[tuple[str, ...]]) -> float:
+    """Returns the share of a text, 0 to 1, whose groups of words are known."""
+    groups = word_groups(text)
+    return len(groups & known) / len(groups)
+
+
+def _is_new(text: str, known: set[tuple[str, ...]]) -> bool:
+    """Returns whether a text is no near-duplicate, and makes its groups of words known."""
+    share = known_share(text, known)
+    known |= word_groups(text)
+    return share <= _MAX_KNOWN_SHARE
 
 
 def write_documentation_corpus(
@@ -134,24 +117,30 @@ def write_documentation_corpus(
 def collect_documentation(*, num_train: int, num_test: int) -> Documentation:
     """Reads the installed packages and sorts their paragraphs into corpus and labelled splits."""
     modules = read_packages([*LABELS, *OTHER_PACKAGES])
-    documented = {module.name.split(".")[0] for module in modules}
-    if absent := [label for label in LABELS if label not in documented]:
-        raise InputError(
-            f"The text is the documentation of {', '.join(LABELS)}, but {sys.executable} does not have that of: "
-            f"{', '.join(absent)}. Install it with its source files (.py): {sys.executable} -m pip install "
-            f"--force-reinstall {' '.join(absent)}. If python is missing, use a Python with the files of its library."
-        )
-    held_out = [module for module in modules if _is_held_out(module)]
-    others = [module for module in modules if not _is_held_out(module)]
-    seen = SeenText()
+    held_out, others = [], []
+    for module in modules:
+        is_held_out = _package(module) in LABELS and int.from_bytes(_hash(module.name)[:4]) % _HELD_OUT_ONE_IN == 0
+        (held_out if is_held_out else others).append(module)
     # The test comes first: what nearly equals one of its paragraphs is left out of the rest.
-    splits = {"test": _labelled(held_out, "test", num_test, seen), "train": _labelled(others, "train", num_train, seen)}
-    return Documentation(_corpus(others, splits["test"]), splits)
+    known: set[tuple[str, ...]] = set()
+    test = _labelled(held_out, "test", num_test, known)
+    train = _labelled(others, "train", num_train, known)
+    # Masked texts are compared with the test: the same words about tf.add and tf.math.add are the same paragraph.
+    of_test = {group for text, _ in test for group in word_groups(text)}
+    in_corpus: set[tuple[str, ...]] = set()
+    corpus = [
+        [
+            text
+            for text in module.paragraphs
+            if _is_new(text, in_corpus) and known_share(mask_names(text), of_test) <= _MAX_KNOWN_SHARE
+        ]
+        for module in others
+    ]
+    return Documentation([document for document in corpus if document], {"test": test, "train": train})
 
 
-def _is_held_out(module: Module) -> bool:
-    is_labelled = module.name.split(".")[0] in LABELS
-    return is_labelled and int.from_bytes(_hash(module.name)[:4]) % _HELD_OUT_ONE_IN == 0
+def _package(module: Module) -> str:
+    return module.name.split(".")[0]
 
 
 def mask_names(text: str) -> str:
@@ -160,60 +149,32 @@ def mask_names(text: str) -> str:
     >>> mask_names("Like np.dot(), but takes a Keras KerasTensor.")
     'Like @, but takes a @.'
     """
-    words = [
-        _WORD_IN_PUNCTUATION.sub(rf"\1{_MASK}\3", word.replace("()", ""), count=1) if _CODE_NAME.search(word) else word
-        for word in text.split()
-    ]
-    return _REPEATED_MASKS.sub(_MASK, _LIBRARY_NAMES.sub(_MASK, " ".join(words)))
+    return _REPEATED_MASKS.sub(_MASK, _NAME.sub(_MASK, text))
 
 
-def _labelled(modules: list[Module], split: str, size: int, seen: SeenText) -> list[tuple[str, str]]:
+def _labelled(modules: list[Module], split: str, size: int, known: set) -> list[tuple[str, str]]:
     """Returns an equal number of masked paragraphs of every library with its name, in an order that mixes them.
 
-    Near-duplicates of paragraphs in `seen`, which remembers all, are left out.
+    Paragraphs with few words are left out, and near-duplicates of each other and of those in `known`.
     """
     rows = []
     for number, label in enumerate(LABELS):
         wanted = size // len(LABELS) + (number < size % len(LABELS))
-        masked = sorted(_masked_paragraphs(modules, label), key=_hash)
-        drawn = [text for text in masked if seen.add(text) <= _MAX_KNOWN_SHARE][:wanted]
+        of_label = [m for m in modules if _package(m) == label and not m.name.startswith(_AMBIGUOUS_MODULES)]
+        masked = sorted((mask_names(text) for module in of_label for text in module.paragraphs), key=_hash)
+        drawn = [text for text in masked if _is_long_prose(text) and _is_new(text, known)][:wanted]
         if len(drawn) < wanted:
             raise InputError(
                 f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are needed. "
-                "Give smaller numbers (--num_train, --num_test)."
+                f"Give smaller numbers (--num_train, --num_test), or install {label} with its source files (.py)."
             )
         rows += [(text, label) for text in drawn]
     return sorted(rows, key=lambda row: _hash(row[0]))
 
 
-def _masked_paragraphs(modules: list[Module], label: str) -> list[str]:
-    """Returns the masked paragraphs of one library that have enough words."""
-    return [
-        masked
-        for module in modules
-        if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES)
-        for masked in map(mask_names, module.paragraphs)
-        if sum(word.strip(".,;:()\"'").isalpha() for word in masked.split()) >= _MIN_LABELLED_WORDS
-        and is_prose(masked.replace(_MASK, "it"))
-    ]
-
-
-def _corpus(modules: list[Module], held_out: list[tuple[str, str]]) -> list[list[str]]:
-    """Returns the paragraphs of modules, without near-duplicates of each other and of held-out ones."""
-    seen, held_out_texts = SeenText(), SeenText()
-    for text, _ in held_out:
-        held_out_texts.add(text)
-    corpus = [
-        [
-            text
-            for text in module.paragraphs
-            if seen.add(text) <= _MAX_KNOWN_SHARE
-            # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
-            and held_out_texts.known_share(mask_names(text)) <= _MAX_KNOWN_SHARE
-        ]
-        for module in modules
-    ]
-    return [document for document in corpus if document]
+def _is_long_prose(masked: str) -> bool:
+    num_words = sum(word.strip(".,;:()\"'").isalpha() for word in masked.split())
+    return num_words >= _MIN_LABELLED_WORDS and is_prose(masked.replace(_MASK, "it"))
 
 
 def _hash(text: str) -> bytes:

@@ -171,10 +171,15 @@ def run_task(
         new_tokens: tokens to add to the vocabulary of the checkpoint.
         answer_options: see `predict_run`.
         **settings: further settings of the trained model, see `load_trained_model`.
+
+    Raises:
+        InputError: as `check_training_flags`, or the run cannot be done.
     """
+    train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
+    check_training_flags(has_train=bool(train), has_dev=bool(dev))
+
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
-    train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     model = {**trained_model_flags(), **settings}
 
     def train_in(folder, options):

@@ -13,6 +13,7 @@ run. On several machines, use Slurm or Kubernetes instead: docs/training.md.
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -41,16 +42,19 @@ def main(command: list[str]) -> None:
     if not command:
         raise InputError("There is no command of a worker. Give it after --: -- python -m run_scripts.run_pretraining")
     addresses = [f"localhost:{port}" for port in _ports(FLAGS.num_workers, FLAGS.first_port)]
-    workers = []
-    with _passing_on_signals(workers) as pass_on:
-        try:
-            for index in range(FLAGS.num_workers):
-                workers.append(Worker(command, addresses, index))
-        except OSError as error:
-            _stop(workers)
-            raise InputError(f"The command {command[0]} cannot be started: {error.strerror}") from None
-        pass_on()
-        sys.exit(_wait(workers))
+    # From the first worker on, no signal may end the launcher alone.
+    received: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: received.append(number))
+    workers: list[Worker] = []
+    try:
+        for index in range(FLAGS.num_workers):
+            workers.append(Worker(command, addresses, index))
+    except OSError as error:
+        for worker in workers:
+            worker.process.kill()
+        raise InputError(f"The command {command[0]} cannot be started: {error.strerror}") from None
+    sys.exit(_wait(workers, received))
 
 
 class Worker:
@@ -96,71 +100,36 @@ def _ports(count: int, first: int) -> list[int]:
         return [opened.getsockname()[1] for opened in sockets]
 
 
-def _wait(workers: list[Worker]) -> int:
-    """Waits for all workers, stops the others if one fails, and returns the exit code."""
+def _wait(workers: list[Worker], received: list[int]) -> int:
+    """Waits for all workers, passes signals on, stops the others if one fails, and returns the exit code."""
+    failed, deadline = None, math.inf
     while True:
-        codes = [worker.process.poll() for worker in workers]
-        failed = next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
-        if failed is not None or None not in codes:
-            break
-        time.sleep(0.1)
-    if failed is None:
-        code = 0
-    else:
-        code = failed.process.returncode
+        failed = failed or _failed(workers)
         running = [worker for worker in workers if worker.process.poll() is None]
-        if running:
+        if not running:
+            break
+        if failed is not None and deadline == math.inf:
             # Without the failed worker, the others would wait in their next collective operation forever.
+            code = failed.process.returncode
             print(f"Worker {failed.index} ended with {code}: stopping {len(running)} other(s).", file=sys.stderr)
-            _stop(workers)
+            received.append(signal.SIGTERM)
+            deadline = time.monotonic() + FLAGS.seconds_to_stop
+        elif time.monotonic() > deadline:
+            received.append(signal.SIGKILL)
+        while received:
+            number = received.pop(0)
+            for worker in running:
+                worker.process.send_signal(number)
+        time.sleep(0.1)
     for worker in workers:
         worker.finish_output()
+    failed = failed or _failed(workers)
+    code = failed.process.returncode if failed else 0
     return 128 - code if code < 0 else code  # a shell's exit code for a signal
 
 
-def _stop(workers: list[Worker]) -> None:
-    deadline = time.monotonic() + FLAGS.seconds_to_stop
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.process.terminate()
-    for worker in workers:
-        try:
-            worker.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
-
-
-@contextlib.contextmanager
-def _passing_on_signals(workers: list[Worker]):
-    """Passes each signal on to the workers once. Early signals are passed on when all have started and call
-    `pass_on()`.
-
-    From the first worker on, no signal may end the launcher alone.
-    """
-    received = []
-    all_started = False
-
-    def receive(number, frame):
-        received.append(number)
-        if all_started:
-            pass_on()
-
-    def pass_on():
-        nonlocal all_started
-        all_started = True
-        while received:
-            number = received.pop()
-            for worker in workers:
-                if worker.process.poll() is None:
-                    worker.process.send_signal(number)
-
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield pass_on
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _failed(workers: list[Worker]) -> Worker | None:
+    return next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
 
 
 def command() -> None:

@@ -11,6 +11,7 @@ from absl import flags
 
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import parse_json_line
 from keras_bert.program.option_flags import define_flag
 
@@ -47,7 +48,7 @@ def main():
 def read_examples(path: str) -> list[dict]:
     """Returns the rows of a JSON Lines file. Raises `InputError` with the number of an invalid line."""
     rows = []
-    for number, line in enumerate(_read(path).split("\n"), start=1):
+    for number, line in enumerate(read_small_file(path).split(b"\n"), start=1):
         if line.strip():
             rows.append(parse_json_line(line, f"{path}, line {number}"))
             if not isinstance(rows[-1], dict):
@@ -55,14 +56,6 @@ def read_examples(path: str) -> list[dict]:
     if not rows:
         raise InputError(f"{path} has no rows.")
     return rows
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read {path}: {error}") from error
 
 
 def command() -> None:

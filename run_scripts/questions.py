@@ -1,5 +1,6 @@
 """Reads questions to an exported model from flags or from standard input, and prints the answers."""
 
+import base64
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,18 +12,21 @@ from keras_bert.program.printing import print_data
 
 BATCH_SIZE = 32
 _NO_TEXT = "(empty text)"
-_COLUMNS = ("text", "text_b", "question", "context", "prompt", "choices")
+_FLAGS = {
+    "text": "A text to ask",
+    "text_b": "The second text of a pair, as often as --text",
+    "question": "A question about a text",
+    "context": "The text with the answer, as often as --question",
+    "prompt": "The prompt of the choices, given once",
+    "choices": "A choice; give several",
+}
 # The inputs of our exports, each in the order in which people give them.
 _QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))
 
 
 def define_question_flags() -> None:
-    flags.DEFINE_multi_string("text", [], "A text to ask")
-    flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
-    flags.DEFINE_multi_string("question", [], "A question about a text")
-    flags.DEFINE_multi_string("context", [], "The text with the answer, as often as --question")
-    flags.DEFINE_multi_string("prompt", [], "The prompt of the choices, given once")
-    flags.DEFINE_multi_string("choices", [], "A choice; give several")
+    for name, help in _FLAGS.items():
+        flags.DEFINE_multi_string(name, [], help)
 
 
 def given_questions() -> dict[str, list[str]]:
@@ -31,8 +35,16 @@ def given_questions() -> dict[str, list[str]]:
     Raises:
         InputError: columns that belong together have different lengths.
     """
-    given = {name: getattr(flags.FLAGS, name) for name in _COLUMNS if getattr(flags.FLAGS, name)}
-    _check(given)
+    given = {name: flags.FLAGS[name].value for name in _FLAGS if flags.FLAGS[name].value}
+    for first, second, hint in (
+        ("text", "text_b", ' Give them equally often; --text_b="" means a single text.'),
+        ("question", "context", " Give them equally often."),
+    ):
+        counts = [len(given.get(name, ())) for name in (first, second)]
+        if second in given and counts[0] != counts[1]:
+            raise InputError(f"--{first} is given {counts[0]} times and --{second} {counts[1]} times.{hint}")
+    if len(given.get("prompt", ())) > 1:
+        raise InputError("--prompt is given more than once. Write several to standard input, one per line.")
     return given
 
 
@@ -83,8 +95,6 @@ def _json_lines(outputs: dict) -> list[str]:
 
 
 def _json_bytes(data: bytes) -> dict:
-    import base64
-
     return {"b64": base64.b64encode(data).decode("ascii")}
 
 
@@ -112,18 +122,6 @@ def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool
         raise InputError("No text was given. Use --text=..., or write texts to standard input, one per line.")
 
 
-def _check(given: dict[str, list[str]]) -> None:
-    for first, second, hint in (
-        ("text", "text_b", ' Give them equally often; --text_b="" means a single text.'),
-        ("question", "context", " Give them equally often."),
-    ):
-        counts = [len(given.get(name, ())) for name in (first, second)]
-        if second in given and counts[0] != counts[1]:
-            raise InputError(f"--{first} is given {counts[0]} times and --{second} {counts[1]} times.{hint}")
-    if len(given.get("prompt", ())) > 1:
-        raise InputError("--prompt is given more than once. Write several to standard input, one per line.")
-
-
 def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
     """Returns a tuple of columns for each question, like `read_rows`."""
     needed = " and ".join(f"--{name}" for name in model.columns)
@@ -131,12 +129,10 @@ def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
         wrong = ", ".join(f"--{name}" for name in given if name not in model.columns)
         takes = "takes single texts, and a second text was given" if wrong == "--text_b" else f"takes {needed}"
         raise InputError(f"{model.folder} {takes}. Received: {wrong}")
-    if "choices" in model.columns:
-        if len(given) < 2:
-            raise InputError(f"{model.folder} takes {needed}. Received: --{next(iter(given))}")
-        return [(given["prompt"][0], given["choices"])]
-    if model.columns[0] not in given or (len(given) < len(model.columns) and model.columns[-1] != "text_b"):
+    if set(model.columns) - set(given) - {"text_b"}:
         raise InputError(f"{model.folder} takes {needed}. Received: --{next(iter(given))}")
+    if "choices" in model.columns:
+        return [(given["prompt"][0], given["choices"])]
     columns = [given.get(name, [""] * len(given[model.columns[0]])) for name in model.columns]
     return list(zip(*columns, strict=True))
 

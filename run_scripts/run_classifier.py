@@ -20,6 +20,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -99,16 +100,24 @@ def define_flags() -> None:
 
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
-    task_name, problem_type = _task()
+    from data_prep.finetuning.glue import find_task
+
+    task_name, task = (None, None) if FLAGS.task_name is None else find_task(FLAGS.task_name)
+    problem_type = task.kind if task else FLAGS.problem_type
+    if FLAGS["problem_type"].present and FLAGS.problem_type != problem_type:
+        raise InputError(f"{task_name} is a {problem_type}, not {FLAGS.problem_type}. Leave --problem_type out.")
     check_distillation_flags()
-    _check_flags_of_several_labels(problem_type)
+    of_several_labels = ("label_separator", "threshold", "tune_thresholds")
+    refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", *of_several_labels)
+    if _thresholds() is not None and FLAGS.tune_thresholds:
+        raise InputError("--tune_thresholds chooses what --threshold gives. Leave one of them out.")
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate", "tune_thresholds")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "explain")
     refuse_flags_without_effect(FLAGS.zero_shot is not None, "without --zero_shot", "hypothesis_template")
     if FLAGS.zero_shot is not None:
         _check_zero_shot_flags(problem_type)
-    data = _Data(task_name, problem_type, _files(task_name))
+    data = _Data(task_name, problem_type, task)
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
@@ -140,14 +149,14 @@ _MAIN_SCORES = {"classification": "accuracy", "multi_label": "micro_f1", "regres
 class _Data:
     """The examples of all requested files, read and checked."""
 
-    def __init__(self, task_name: str | None, problem_type: str, files: dict[str, str]):
+    def __init__(self, task_name: str | None, problem_type: str, task):
         from data_prep.create_finetuning_data import make_task
-        from data_prep.finetuning.glue import find_task
         from keras_bert.tasks.classification.examples import TextExamples
 
         self.task_name, self.problem_type = task_name, problem_type
         options = FinetuningOptions(**flag_values(FinetuningOptions, but=_OF_OTHER_TASKS))
-        reader = make_task(problem_type, options, find_task(task_name)[1] if task_name else None)
+        files = _files(task_name, task)
+        reader = make_task(problem_type, options, task)
         for part, path in files.items():
             reader.read(part, path)
             for note in reader.notes[part]:
@@ -175,18 +184,12 @@ class _Data:
         arguments = {"labels": self.labels or ["score"], "problem_type": self.problem_type}
         if FLAGS.threshold is not None:
             arguments["thresholds"] = _thresholds()
+        how: dict[str, Any] = {"start": starting_point(), "options": options, "model_arguments": arguments}
         if FLAGS.few_shot:
-            train_few_shot(output_dir, self.train, start=starting_point(), options=options, model_arguments=arguments)
+            train_few_shot(output_dir, self.train, **how)
             return
-        fine_tune(
-            output_dir,
-            registry.imported(registry.task(self.kind).model),
-            self.train,
-            self.dev.get("eval"),
-            start=starting_point(),
-            options=options,
-            model_arguments=arguments,
-        )
+        model_class = registry.imported(registry.task(self.kind).model)
+        fine_tune(output_dir, model_class, self.train, self.dev.get("eval"), **how)
 
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
         from keras_bert.training.finished_runs import evaluate_run
@@ -253,14 +256,6 @@ def _thresholds() -> list[float] | float | None:
     return found[0] if found and len(found) == 1 else found
 
 
-def _check_flags_of_several_labels(problem_type: str) -> None:
-    """Raises `InputError` if flags for several labels are given for other problems, or exclude each other."""
-    names = ("label_separator", "threshold", "tune_thresholds")
-    refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", *names)
-    if _thresholds() is not None and FLAGS.tune_thresholds:
-        raise InputError("--tune_thresholds chooses what --threshold gives. Leave one of them out.")
-
-
 def _check_few_shot_flags(problem_type: str) -> None:
     """Raises `InputError` if flags ask for what few-shot training does not do."""
     if problem_type != "classification":
@@ -294,42 +289,25 @@ def _check_same_columns(examples: list) -> None:
             )
 
 
-def _task() -> tuple[str | None, str]:
-    """Returns the official name of the task, None for other data, and the problem type."""
-    from data_prep.finetuning.glue import find_task
-
-    if FLAGS.task_name is None:
-        return None, FLAGS.problem_type
-    name, task = find_task(FLAGS.task_name)
-    if FLAGS["problem_type"].present and FLAGS.problem_type != task.kind:
-        raise InputError(f"{name} is a {task.kind}, not {FLAGS.problem_type}. Leave --problem_type out.")
-    return name, task.kind
-
-
-def _files(task_name: str | None) -> dict[str, str]:
+def _files(task_name: str | None, task) -> dict[str, str]:
     """Returns part -> file: "train", "eval" and "predict", and for MNLI "eval_mismatched" and "predict_mismatched"."""
-    from data_prep.finetuning.glue import find_task
     from data_prep.text.column_files import COLUMN_SUFFIXES
 
-    if not (task_name and FLAGS.data_dir):
+    stems = ("train", "test", "validation", "dev")
+    tables = [f"{stem}{ending}" for stem in stems for ending in (".jsonl", *COLUMN_SUFFIXES)]
+    folder = FLAGS.data_dir
+    if not task or not folder or not os.path.isdir(folder):
         return data_files()
-    named = {"train": FLAGS.train_file, "eval": FLAGS.dev_file, "predict": FLAGS.test_file}
-    in_folder = {}
-    if os.path.isdir(FLAGS.data_dir) and not any(
-        os.path.isfile(os.path.join(FLAGS.data_dir, f"{stem}{ending}"))
-        for stem in ("train", "test", "validation", "dev")
-        for ending in (".jsonl", *COLUMN_SUFFIXES)
-    ):
-        in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
-    if not in_folder:
+    if any(os.path.isfile(os.path.join(folder, name)) for name in tables):
         return data_files()
-    parts = requested_parts()
+    parts, in_folder = requested_parts(), task.find_files(folder)
     found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in parts}
+    named = {"train": FLAGS.train_file, "eval": FLAGS.dev_file, "predict": FLAGS.test_file}
     found |= {part: named[part] for part in parts if named[part]}
     for part in parts:
         if part not in found:
-            names = " or ".join(find_task(task_name)[1].files.get(part, ()))
-            raise InputError(f"--do_{part}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}.")
+            names = " or ".join(task.files.get(part, ()))
+            raise InputError(f"--do_{part}: {folder} has no {names or f'such file, nor has {task_name}'}.")
     return found
 
 

@@ -43,7 +43,6 @@ from keras_bert.program.option_flags import define_option_flags, options_of_flag
 from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
 from run_scripts.embedding_data import KINDS, DataSet, data_sets_of_file, loss_lines
 from run_scripts.fine_tuning_flags import (
-    check_training_flags,
     data_files,
     define_data_file_flags,
     define_fine_tuning_flags,
@@ -86,7 +85,6 @@ def main() -> None:
     settings = read_json_object(FLAGS.model_settings) if FLAGS.model_settings else {}
     own = options_of_flags(DataSet)
     parts = {part: _read(own, path, part != "predict") for part, path in files.items()}
-    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     further = data_sets_of_file(FLAGS.more_data) if FLAGS.more_data else []
     arguments: dict[str, Any] = {}
     new_tokens: list[str] = []

@@ -19,7 +19,6 @@ from absl import flags
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
 from run_scripts.fine_tuning_flags import (
-    check_training_flags,
     data_files,
     define_data_file_flags,
     define_fine_tuning_flags,
@@ -72,7 +71,6 @@ def main() -> None:
         raise InputError(
             f"{dev.source} has {dev.num_choices} choices in each row, but {train.source} has {train.num_choices}."
         )
-    check_training_flags(has_train=bool(train), has_dev=bool(dev))
     run_task("MultipleChoice", parts, "accuracy")
 
 

@@ -21,7 +21,6 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from run_scripts.fine_tuning_flags import (
-    check_training_flags,
     data_files,
     define_data_file_flags,
     define_fine_tuning_flags,
@@ -57,7 +56,6 @@ def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     files = data_files(Tagging.endings)
     parts = {part: _read(path, has_tags=None if part == "predict" else True) for part, path in files.items()}
-    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     labels = FLAGS.labels
     arguments = {} if FLAGS.doc_stride is None else {"doc_stride": FLAGS.doc_stride}
     if "train" in parts:

@@ -152,6 +152,7 @@ def main() -> None:
 
 def _train_and_evaluate() -> None:
     from keras_bert.checkpoints.casing import is_cased
+    from keras_bert.checkpoints.formats import read_checkpoint
     from keras_bert.config import BertConfig
     from keras_bert.records.form import read_form
     from keras_bert.records.manifests import check_vocabulary
@@ -162,14 +163,9 @@ def _train_and_evaluate() -> None:
 
     set_precision()
     second_phase = _second_phase()
-    lengths = {
-        "max_seq_length": FLAGS.max_seq_length,
-        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
-    }
-    eval_files, eval_lengths = FLAGS.eval_input_file or FLAGS.input_file, lengths
-    if second_phase:
-        eval_files = FLAGS.eval_input_file or second_phase.train_files
-        eval_lengths = {name: getattr(second_phase, name) for name in lengths}
+    eval_files = FLAGS.eval_input_file or (second_phase.train_files if second_phase else FLAGS.input_file)
+    of_last_phase = second_phase or FLAGS
+    eval_lengths = {name: getattr(of_last_phase, name) for name in ("max_seq_length", "max_predictions_per_seq")}
     masking = given_values(MaskingOptions, but=_OF_RECORDS)
     if FLAGS.replacement_tokens is not None:
         masking["replacement_tokens"] = FLAGS.replacement_tokens
@@ -180,7 +176,10 @@ def _train_and_evaluate() -> None:
         eval_records, eval_form = read_form(eval_files, **eval_lengths)
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records
-        if FLAGS.do_train and (trained_with := vocabulary or _vocabulary_of_checkpoint()):
+        trained_with = vocabulary
+        if FLAGS.do_train and FLAGS.init_checkpoint and vocabulary is None:
+            trained_with = read_checkpoint(FLAGS.init_checkpoint).vocabulary
+        if FLAGS.do_train and trained_with is not None:
             check_vocabulary(eval_records, trained_with)
     evaluated = {
         **eval_lengths,
@@ -210,13 +209,6 @@ def _train_and_evaluate() -> None:
         evaluate_pretrainer(
             FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, objective=FLAGS.objective, **evaluated
         )
-
-
-def _vocabulary_of_checkpoint():
-    """Returns the vocabulary of --init_checkpoint, or None."""
-    from keras_bert.checkpoints.formats import read_checkpoint
-
-    return read_checkpoint(FLAGS.init_checkpoint).vocabulary if FLAGS.init_checkpoint else None
 
 
 def command() -> None:

@@ -17,7 +17,6 @@ from keras_bert.program.command_line import run_command
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from run_scripts.fine_tuning_flags import (
-    check_training_flags,
     data_files,
     define_data_file_flags,
     define_fine_tuning_flags,
@@ -41,7 +40,6 @@ def define_flags() -> None:
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
     parts = {part: _read(path, needs_targets=part != "predict") for part, path in data_files().items()}
-    check_training_flags(has_train="train" in parts, has_dev="eval" in parts)
     search = flag_values(SearchOptions)
     SearchOptions(**search)  # reports bad values before the training
     arguments = {"shared": FLAGS.shared, "label_smoothing": FLAGS.label_smoothing}

@@ -26,7 +26,8 @@ def define_flags() -> None:
 
 def main():
     from keras_bert.embeddings.vector_files import read_texts
-    from keras_bert.program.atomic_output import atomic_file, check_output_file
+    from keras_bert.program.atomic_output import check_output_file
+    from keras_bert.program.json_files import write_json
 
     arguments = flags.FLAGS
     if arguments.output_file:
@@ -34,7 +35,6 @@ def main():
     text = "\n".join(read_texts(arguments.input_file))
 
     import dataclasses
-    import json
 
     from keras_bert.embeddings.summarization import summarize
     from keras_bert.models.encoder_base import Encoder
@@ -49,8 +49,7 @@ def main():
         language=arguments.language,
     )
     if arguments.output_file:
-        with atomic_file(arguments.output_file) as file:
-            file.write((json.dumps(dataclasses.asdict(summary), indent=1, ensure_ascii=False) + "\n").encode())
+        write_json(arguments.output_file, dataclasses.asdict(summary), indent=1)
     for sentence in summary.chosen:
         print(sentence.text)
 

@@ -14,7 +14,7 @@ class BertRows(NamedTuple):
     """B rows of S columns, P predictions and K sequences. P or K is 0 where the records have none.
 
     `input_ids`, `input_mask`, `segment_ids` (B, S) int64; `positions`, `labels` (B, P) int64 and `weights` (B, P)
-    float32; `next_labels` (B, K) int64 and `next_weights` (B, K) float32; `cls_positions` (B, K) int64 or None.
+    float32; `next_labels` (B, K) int64 and `next_weights` (B, K) float32.
     """
 
     input_ids: np.ndarray
@@ -25,7 +25,6 @@ class BertRows(NamedTuple):
     weights: np.ndarray
     next_labels: np.ndarray
     next_weights: np.ndarray
-    cls_positions: np.ndarray | None
 
 
 def is_bert_feature(name: str, values: np.ndarray) -> bool:
@@ -64,5 +63,4 @@ def to_bert_rows(arrays: Mapping[str, np.ndarray]) -> BertRows | None:
         weights=get(features.MASKED_LM_WEIGHTS, (positions > 0).astype(np.float32)),
         next_labels=next_labels,
         next_weights=get(features.NEXT_SENTENCE_WEIGHTS, np.ones(next_labels.shape, np.float32)),
-        cls_positions=get(features.CLS_POSITIONS, next_labels) if features.CLS_POSITIONS in arrays else None,
     )

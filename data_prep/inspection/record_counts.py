@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -17,48 +17,8 @@ _BATCH_SIZE = 512
 _MOST_VALUES = 24
 
 
-def read_batches(
-    path: str, most: int | None = None, on_progress: Callable[[int], None] = lambda num_bytes: None
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the first `most` records of a file (all when None): feature name -> (B, length).
-
-    The records of a batch follow each other and have the same features, types and lengths.
-
-    Raises:
-        InputError: a record is damaged or is not a `tf.train.Example`. All records before it were yielded.
-    """
-    records = itertools.islice(_parsed_records(path, on_progress), most)
-    damage = None
-    while damage is None:
-        batch: list[dict[str, np.ndarray]] = []
-        try:
-            batch.extend(itertools.islice(records, _BATCH_SIZE))
-        except InputError as error:
-            damage = error  # the batch has the records before it
-        if not batch:
-            break
-        for _, group in itertools.groupby(batch, _form):
-            alike = list(group)
-            yield {name: np.stack([lists[name] for lists in alike]) for name in alike[0]}
-    if damage is not None:
-        raise damage
-
-
-def _parsed_records(path: str, on_progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:
-    for number, record in enumerate(iterate_records(path, on_progress=on_progress), start=1):
-        try:
-            lists = numbers_in_record(record)
-        except InputError:
-            raise InputError(f"{path}: record {number} is not a tf.train.Example message.") from None
-        yield dict(sorted(lists.items()))
-
-
-def _form(lists: Mapping[str, np.ndarray]) -> list[tuple]:
-    return [(name, values.dtype, len(values)) for name, values in lists.items()]
-
-
 class RecordCounts:
-    """Counts over batches of records of any features.
+    """Counts over records of any features.
 
     Args:
         vocabulary: without it, kinds of predicted tokens and unknown tokens are not counted.
@@ -81,13 +41,37 @@ class RecordCounts:
         self.next_labels: Counter[int] = Counter()
         self.features: dict[tuple[str, str], FeatureCounts] = {}
 
-    def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Counts a batch of `read_batches`."""
-        self.num_records += len(next(iter(batch.values()), ()))
-        for name, values in batch.items():
+    def read(
+        self, path: str, most: int | None = None, on_progress: Callable[[int], None] = lambda num_bytes: None
+    ) -> None:
+        """Counts the first `most` records of a file (all when None).
+
+        Raises:
+            InputError: a record is damaged or is not a `tf.train.Example`. All records before it are counted.
+        """
+        batch: list[dict[str, np.ndarray]] = []
+        try:
+            records = itertools.islice(iterate_records(path, on_progress=on_progress), most)
+            for number, record in enumerate(records, start=1):
+                try:
+                    lists = numbers_in_record(record)
+                except InputError:
+                    raise InputError(f"{path}: record {number} is not a tf.train.Example message.") from None
+                if len(batch) == _BATCH_SIZE or (batch and _form(lists) != _form(batch[0])):
+                    self._add(batch)
+                    batch = []
+                batch.append(lists)
+        finally:
+            self._add(batch)
+
+    def _add(self, batch: list[dict[str, np.ndarray]]) -> None:
+        """Counts records with the same features, types and lengths."""
+        self.num_records += len(batch)
+        arrays = {name: np.stack([lists[name] for lists in batch]) for name in (batch[0] if batch else ())}
+        for name, values in arrays.items():
             kind = "string" if values.dtype == object else str(values.dtype)
             self.features.setdefault((name, kind), FeatureCounts()).add(values)
-        rows = to_bert_rows(batch)
+        rows = to_bert_rows(arrays)
         if rows is not None:
             self._add_rows(rows)
 
@@ -168,13 +152,10 @@ class FeatureCounts:
             return
         ends = (values.min().item(), values.max().item(), *(self.range or ()))
         self.range = min(ends), max(ends)
-        # The first thousand show that ids have too many, at a fraction of the time.
-        if self.counts is not None and len(np.unique(values.ravel()[:1000])) <= _MOST_VALUES:
+        if self.counts is not None:
             numbers, counts = np.unique(values, return_counts=True)
             self.counts.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
             self.counts = self.counts if len(self.counts) <= _MOST_VALUES else None
-        else:
-            self.counts = None
 
     def text(self) -> str:
         """Returns the shares of the numbers, or else their range."""
@@ -183,6 +164,10 @@ class FeatureCounts:
         if self.range is None:
             return ""
         return " to ".join(f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in self.range)
+
+
+def _form(lists: Mapping[str, np.ndarray]) -> dict[str, tuple]:
+    return {name: (values.dtype, len(values)) for name, values in lists.items()}
 
 
 def _spread(counts: Mapping[int, int]) -> str:

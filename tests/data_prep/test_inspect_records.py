@@ -10,7 +10,7 @@ from example_records import GARDEN, PACKED, PAIR, VOCABULARY, example, pretraini
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.inspect_records import count_records, shown_records, vocabulary_of_records
-from data_prep.inspection.record_counts import read_batches
+from data_prep.inspection.record_counts import RecordCounts
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -143,10 +143,12 @@ def test_a_sample_takes_the_first_records_of_every_file(tmp_path):
     assert (counts.num_records, counts.features["number", "int64"].range) == (20, (0, 9))
 
 
-def test_all_records_of_a_file_come_in_order(tmp_path):
-    path = write_records(tmp_path / "records", [{"number": [number]} for number in range(1300)])
-    batches = list(read_batches(path))
-    assert [number for batch in batches for number in batch["number"][:, 0]] == list(range(1300))
+def test_records_of_several_batches_and_forms_are_counted_once(tmp_path):
+    records = [{"number": [number] * (1 + number % 3 // 2)} for number in range(1300)]
+    counts = RecordCounts()
+    counts.read(write_records(tmp_path / "records", [*records, *[{"number": [1, 1]}] * 1300]))
+    assert counts.num_records == 2600
+    assert counts.features["number", "int64"].lengths == {1: 867, 2: 1733}
 
 
 def test_damage_is_named_and_what_stands_before_it_and_beside_it_is_counted(tmp_path):
