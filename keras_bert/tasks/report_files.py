@@ -4,7 +4,9 @@ import importlib.util
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import how_to_install
@@ -14,7 +16,11 @@ _logger = logging.getLogger(__name__)
 
 _LONGEST_CELL = 200
 
+# The most labels in a picture.
+MOST_LABELS_DRAWN = 40
+
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#8a8a8a"
+SCORES_OF_LABELS = ("precision", "recall", "f1", "occurs", "predicted")
 
 
 def write_table(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Sequence]) -> None:
@@ -35,6 +41,43 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a text file atomically."""
     with atomic_file(path) as file:
         file.write(text.encode("utf-8", "replace"))
+
+
+def write_errors(folder: str | os.PathLike, unit: str, columns: Mapping[str, Sequence], is_wrong: Sequence) -> int:
+    """Writes errors.tsv: the wrong examples, the highest loss first. Returns how many there are.
+
+    Args:
+        unit: the name of the first column, the number of the example from 1.
+        columns: name -> N values; those of "loss" give the order.
+        is_wrong: N truth values.
+    """
+    order = np.argsort(-np.asarray(columns["loss"]), kind="stable")
+    wrong = [number for number in order.tolist() if is_wrong[number]]
+    rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
+    write_table(os.path.join(folder, "errors.tsv"), [unit, *columns], rows)
+    return len(wrong)
+
+
+def label_table(
+    labels: Sequence[str], right: Sequence, predicted: Sequence, gold: Sequence, undefined: float = float("nan")
+) -> list[list]:
+    """Returns the label and `SCORES_OF_LABELS` for each label.
+
+    >>> label_table(["a"], [1], [1], [2])
+    [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
+
+    Args:
+        right, predicted, gold: int (labels,): counts of right predictions, of all predictions, and of gold labels.
+        undefined: the value of 0 / 0.
+    """
+
+    def ratio(numerator, denominator) -> float:
+        return float(numerator / denominator) if denominator else undefined
+
+    return [
+        [label, ratio(a, b), ratio(a, c), ratio(2 * a, b + c), int(c), int(b)]
+        for label, a, b, c in zip(labels, right, predicted, gold, strict=True)
+    ]
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence]) -> str:
@@ -87,6 +130,33 @@ def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) 
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # labels may be in any script
         figure.savefig(file, format="png", dpi=120)
     return True
+
+
+def draw_labels(path: str | os.PathLike, table: Sequence[Sequence], title: str) -> None:
+    """Draws the scores in a `label_table` as bars."""
+    rows = [table[number] for number in largest_labels([row[4] + row[5] for row in table])]
+
+    def on(axis):
+        heights = np.arange(len(rows))
+        bars = ((-0.25, 1, GREY, "precision"), (0, 2, ORANGE, "recall"), (0.25, 3, BLUE, "F1"))
+        for offset, column, color, name in bars:
+            axis.barh(heights + offset, np.nan_to_num([row[column] for row in rows]), 0.23, color=color, label=name)
+        axis.set_yticks(heights, [f"{short_label(row[0])} ({row[4]})" for row in rows], parse_math=False)
+        axis.invert_yaxis()
+        axis.set_xlim(0, 1)
+        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axis.set_title(f"{title}, and how often they occur", loc="left", fontsize=10)
+
+    draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
+
+
+def largest_labels(counts: Sequence[int]) -> np.ndarray:
+    """Returns the indices, in ascending order, of at most `MOST_LABELS_DRAWN` labels with the largest counts."""
+    return np.sort(np.argsort(-np.asarray(counts), kind="stable")[:MOST_LABELS_DRAWN])
+
+
+def short_label(label: str) -> str:
+    return label if len(label) <= 24 else label[:23] + "…"
 
 
 def _as_cell(value) -> str:
