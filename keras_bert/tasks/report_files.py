@@ -1,6 +1,7 @@
 """Files of reports: TSV tables, human-readable tables, and pictures if matplotlib is installed."""
 
 import importlib.util
+import itertools
 import logging
 import os
 import warnings
@@ -25,16 +26,19 @@ SCORES_OF_LABELS = ("precision", "recall", "f1", "occurs", "predicted")
 
 def write_table(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Sequence]) -> None:
     """Writes a TSV file. Tabs and line breaks in values become spaces; floats get six significant digits."""
-    with atomic_file(path) as file:
-        for row in (header, *rows):
-            file.write(("\t".join(map(_as_cell, row)) + "\n").encode("utf-8", "replace"))
+    write_lines(path, ("\t".join(map(_as_cell, row)) for row in itertools.chain([header], rows)))
 
 
 def write_numbers(path: str | os.PathLike, rows: Iterable[Sequence[float]]) -> None:
     """Writes a TSV file of numbers without a header, in the format of google-research/bert's `test_results.tsv`."""
+    # Nine digits restore a float32 exactly.
+    write_lines(path, ("\t".join(f"{value:.9g}" for value in row) for row in rows))
+
+
+def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
+    """Writes a text file atomically, with a line break after each line."""
     with atomic_file(path) as file:
-        # Nine digits restore a float32 exactly.
-        file.writelines(("\t".join(f"{value:.9g}" for value in row) + "\n").encode() for row in rows)
+        file.writelines(f"{line}\n".encode("utf-8", "replace") for line in lines)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
