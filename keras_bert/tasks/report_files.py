@@ -21,7 +21,6 @@ _LONGEST_CELL = 200
 MOST_LABELS_DRAWN = 40
 
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#8a8a8a"
-SCORES_OF_LABELS = ("precision", "recall", "f1", "occurs", "predicted")
 
 
 def write_table(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Sequence]) -> None:
@@ -60,28 +59,6 @@ def write_errors(folder: str | os.PathLike, unit: str, columns: Mapping[str, Seq
     rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
     write_table(os.path.join(folder, "errors.tsv"), [unit, *columns], rows)
     return len(wrong)
-
-
-def label_table(
-    labels: Sequence[str], right: Sequence, predicted: Sequence, gold: Sequence, undefined: float = float("nan")
-) -> list[list]:
-    """Returns the label and `SCORES_OF_LABELS` for each label.
-
-    >>> label_table(["a"], [1], [1], [2])
-    [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
-
-    Args:
-        right, predicted, gold: int (labels,): counts of right predictions, of all predictions, and of gold labels.
-        undefined: the value of 0 / 0.
-    """
-
-    def ratio(numerator, denominator) -> float:
-        return float(numerator / denominator) if denominator else undefined
-
-    return [
-        [label, ratio(a, b), ratio(a, c), ratio(2 * a, b + c), int(c), int(b)]
-        for label, a, b, c in zip(labels, right, predicted, gold, strict=True)
-    ]
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence]) -> str:
@@ -137,7 +114,7 @@ def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) 
 
 
 def draw_labels(path: str | os.PathLike, table: Sequence[Sequence], title: str) -> None:
-    """Draws the scores in a `label_table` as bars."""
+    """Draws the scores in a `label_table` of `tasks/classification/scores.py` as bars."""
     rows = [table[number] for number in largest_labels([row[4] + row[5] for row in table])]
 
     def on(axis):

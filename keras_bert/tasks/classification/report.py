@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
 from keras_bert.tasks.report_files import (
     BLUE,
     GREY,
-    SCORES_OF_LABELS,
     aligned,
     draw,
     draw_labels,
-    label_table,
     largest_labels,
     short_label,
     write_errors,
@@ -73,7 +72,7 @@ def write_label_report(
         "probability_of_predicted": probabilities.max(axis=1),
         "loss": losses,
     }
-    num_wrong = write_errors(folder, "example", _of_texts(texts, second_texts) | columns, predicted != gold)
+    num_wrong = write_errors(folder, "example", of_texts(texts, second_texts) | columns, predicted != gold)
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
     if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
         text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
@@ -119,7 +118,7 @@ def write_label_set_report(
         name: [", ".join(label for label, is_on in zip(labels, row, strict=True) if is_on) for row in rows]
         for name, rows in label_sets.items()
     }
-    columns = _of_texts(texts, second_texts) | columns | {"loss": losses}
+    columns = of_texts(texts, second_texts) | columns | {"loss": losses}
     num_wrong = write_errors(folder, "example", columns, (predicted != gold).any(axis=1))
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
     text += f"\nThe labels of {num_wrong} of {len(gold)} texts are not exactly right: errors.tsv\n"
@@ -145,7 +144,7 @@ def write_regression_report(
     predicted = _checked(predicted, "predicted scores")
     losses = (predicted - gold) ** 2
     columns = {"right": gold, "predicted": predicted, "difference": predicted - gold, "loss": losses}
-    write_errors(folder, "example", _of_texts(texts, second_texts) | columns, [True] * len(gold))
+    write_errors(folder, "example", of_texts(texts, second_texts) | columns, [True] * len(gold))
     summary = [
         [name, float(values.mean()), float(values.std()), float(values.min()), float(values.max())]
         for name, values in (("right", gold), ("predicted", predicted))
@@ -166,7 +165,8 @@ def _checked(values, name: str) -> np.ndarray:
     return values
 
 
-def _of_texts(texts: Sequence[str], second_texts: Sequence[str] | None) -> dict[str, Sequence]:
+def of_texts(texts: Sequence[str], second_texts: Sequence[str] | None) -> dict[str, Sequence]:
+    """Returns the columns of texts by the names that they have in tables."""
     return {"text": texts} if second_texts is None else {"text": texts, "second_text": second_texts}
 
 

@@ -5,11 +5,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
 from keras_bert.tasks.report_files import (
-    SCORES_OF_LABELS,
     aligned,
     draw_labels,
-    label_table,
     write_errors,
     write_table,
     write_text,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.scores import label_table
 from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, canonical_tags, find_scheme, read_entities, write_tags
 
 TagLists = Sequence[Sequence[str]]
@@ -113,14 +114,8 @@ def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
 
 def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
     """Returns precision, recall and F1; 0 / 0 counts as 0, as in conlleval."""
-    return EntityScore(
-        name,
-        precision=correct / predicted if predicted else 0.0,
-        recall=correct / support if support else 0.0,
-        f1=2 * correct / (predicted + support) if predicted + support else 0.0,
-        support=support,
-        predicted=predicted,
-    )
+    [row] = label_table([name], [correct], [predicted], [support], undefined=0.0)
+    return EntityScore(*row)
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:

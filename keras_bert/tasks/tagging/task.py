@@ -81,7 +81,11 @@ class TaggingTask(TextTask):
                 raise InputError(
                     f"Sentence {number} must be a list of words, since tags belong to words. Received: {words!r:.100}"
                 )
-        tags = [self._named(number, values) for number, values in enumerate(y, start=1)]
+        tags = []
+        for number, values in enumerate(y, start=1):
+            if not isinstance(values, list):
+                raise InputError(f"The tags of sentence {number} must be a list. Received: {values!r:.100}")
+            tags.append([label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in values])
         return TaggedSentences(given, tags, weights=sample_weight)
 
     def _of_texts(self, texts: list, spans: list | None, weights) -> TaggedSentences:
@@ -220,11 +224,6 @@ class TaggingTask(TextTask):
             path = os.path.join(folder, f"{name}_predictions.jsonl")
             write_lines(path, annotated_spans.span_lines(examples, answered.answers))
             print(f"{path}: the texts with the predicted spans, to be corrected and trained on")
-
-    def _named(self, number: int, tags) -> list[str]:
-        if not isinstance(tags, list):
-            raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
-        return [label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in tags]
 
 
 def _are_spans(y: list) -> bool:
