@@ -51,7 +51,8 @@ def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | N
                 "number: frame.set_index(index[frame['number']])."
             )
         rows = [(number, row) for number, answer in enumerate(answers) for row in _rows_of(answer)]
-        nested = {name for _, row in rows for name, value in row.items() if _holds_answers(value)}
+        cells = (cell for _, row in rows for cell in row.items())
+        nested = {name for name, value in cells if isinstance(value, tuple) and any(map(_is_answer, value))}
         kept = [{name: value for name, value in row.items() if name not in nested} for _, row in rows]
         frame = pandas.DataFrame(kept, columns=None if kept else _columns_without_rows(answers))
         numbers = np.array([number for number, _ in rows], np.intp)
@@ -111,7 +112,3 @@ def _fields_of(answer: Any) -> dict[str, Any]:
 
 def _is_answer(value: Any) -> bool:
     return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
-
-
-def _holds_answers(value: Any) -> bool:
-    return isinstance(value, tuple) and any(map(_is_answer, value))

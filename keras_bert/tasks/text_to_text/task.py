@@ -87,10 +87,9 @@ class TextToTextTask(TextTask):
         """Returns a `WrittenText` for each example, or the sums over the tokens of each target."""
         if isinstance(example_rows.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
-        if "texts" not in outputs:
+        texts = outputs.get("texts")
+        if texts is None:
             texts = np.array([list(map(self.text_of, of_source)) for of_source in outputs["ids"]], object)
-        else:
-            texts = outputs["texts"]
         return written_texts(writing_arrays(texts, outputs["scores"]), {})
 
     def text_of(self, ids: Sequence[int]) -> str:
