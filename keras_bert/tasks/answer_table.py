@@ -54,7 +54,9 @@ def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | N
         cells = (cell for _, row in rows for cell in row.items())
         nested = {name for name, value in cells if isinstance(value, tuple) and any(map(_is_answer, value))}
         kept = [{name: value for name, value in row.items() if name not in nested} for _, row in rows]
-        frame = pandas.DataFrame(kept, columns=None if kept else _columns_without_rows(answers))
+        # Answers that have no rows, such as texts without entities, may have columns.
+        columns_without_rows = (list(one.table_columns) for one in answers if hasattr(one, "table_columns"))
+        frame = pandas.DataFrame(kept, columns=None if kept else next(columns_without_rows, None))
         numbers = np.array([number for number, _ in rows], np.intp)
     num_texts = answers.shape[0] if hasattr(answers, "shape") else len(answers)
     frame.index = _index_of_texts(pandas, index, num_texts).take(numbers)
@@ -82,11 +84,6 @@ def _selected(frame: Any, columns: list) -> Any:
             f"The answers have no column {unknown[0]!r:.100}. They have: {', '.join(map(str, frame.columns))}"
         )
     return frame[columns]
-
-
-def _columns_without_rows(answers: list) -> list[str] | None:
-    """Returns the columns of answers that have no rows, such as texts without entities; None if there is no answer."""
-    return next((list(answer.table_columns) for answer in answers if hasattr(answer, "table_columns")), None)
 
 
 def _rows_of(answer: Any) -> Iterable[dict[Any, Any]]:

@@ -131,9 +131,11 @@ class Windows:
         token = splits[self.question[window]] + self.first_token[window] + left
         # Google's formula, with its rounding, so that ties are resolved in the same way: the first window wins.
         score = np.minimum(left, right) + 0.01 * self.num_tokens[window]
-        order = np.lexsort((window, -score, token))
-        best = window[order][np.unique(token[order], return_index=True)[1]]
-        return best - np.searchsorted(self.question, self.question[best]), splits
+        best_score = np.full(splits[-1], -1.0)
+        np.maximum.at(best_score, token, score)
+        best = np.full(splits[-1], len(self))
+        np.minimum.at(best, token, np.where(score == best_score[token], window, len(self)))
+        return best - np.searchsorted(self.question, self.question)[best], splits
 
 
 def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, options: WindowOptions) -> Windows:
