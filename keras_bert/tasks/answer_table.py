@@ -51,9 +51,12 @@ def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | N
                 "number: frame.set_index(index[frame['number']])."
             )
         rows = [(number, row) for number, answer in enumerate(answers) for row in _rows_of(answer)]
-        nested = {name for _, row in rows for name, value in row.items() if _holds_answers(value)}
+        cells = (cell for _, row in rows for cell in row.items())
+        nested = {name for name, value in cells if isinstance(value, tuple) and any(map(_is_answer, value))}
         kept = [{name: value for name, value in row.items() if name not in nested} for _, row in rows]
-        frame = pandas.DataFrame(kept, columns=None if kept else _columns_without_rows(answers))
+        # Answers that have no rows, such as texts without entities, may have columns.
+        columns_without_rows = (list(one.table_columns) for one in answers if hasattr(one, "table_columns"))
+        frame = pandas.DataFrame(kept, columns=None if kept else next(columns_without_rows, None))
         numbers = np.array([number for number, _ in rows], np.intp)
     num_texts = answers.shape[0] if hasattr(answers, "shape") else len(answers)
     frame.index = _index_of_texts(pandas, index, num_texts).take(numbers)
@@ -83,11 +86,6 @@ def _selected(frame: Any, columns: list) -> Any:
     return frame[columns]
 
 
-def _columns_without_rows(answers: list) -> list[str] | None:
-    """Returns the columns of answers that have no rows, such as texts without entities; None if there is no answer."""
-    return next((list(answer.table_columns) for answer in answers if hasattr(answer, "table_columns")), None)
-
-
 def _rows_of(answer: Any) -> Iterable[dict[Any, Any]]:
     """Returns the rows of an answer, name of the column -> value. An answer may say itself which rows it has."""
     if hasattr(answer, "table_rows"):
@@ -111,7 +109,3 @@ def _fields_of(answer: Any) -> dict[str, Any]:
 
 def _is_answer(value: Any) -> bool:
     return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields"))
-
-
-def _holds_answers(value: Any) -> bool:
-    return isinstance(value, tuple) and any(map(_is_answer, value))

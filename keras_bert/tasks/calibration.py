@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import batch_size_of, text_task
@@ -85,11 +86,8 @@ def _logits_and_labels(answered: Answered) -> tuple[np.ndarray | None, np.ndarra
 
 
 def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    logits = np.asarray(logits, np.float64)
-    if gold.ndim == 2:
-        return 1 / (1 + np.exp(-logits))
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
+    activate = answer_operations.sigmoid if gold.ndim == 2 else answer_operations.softmax
+    return activate(np.asarray(logits, np.float64))
 
 
 def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
@@ -186,26 +184,25 @@ def write_reliability(folder: str | os.PathLike, answered: Answered) -> None:
     if logits is None or gold is None:
         return
     sure = confidences(_probabilities(logits, gold), gold)
-    text = f"expected calibration error {expected_calibration_error(*sure):.4f} on {len(sure[0])} answers\n\n"
-    text += aligned(["answers", "confidence", "accuracy"], [list(row) for row in reliability(*sure)])
+    rows, error = reliability(*sure), expected_calibration_error(*sure)
+    text = f"expected calibration error {error:.4f} on {len(sure[0])} answers\n\n"
+    text += aligned(["answers", "confidence", "accuracy"], rows)
     write_text(os.path.join(folder, "reliability.txt"), text)
-    draw_reliability(os.path.join(folder, "reliability.png"), *sure)
+    _draw(os.path.join(folder, "reliability.png"), rows, error, len(sure[0]))
 
 
-def draw_reliability(path: str | os.PathLike, confidence: np.ndarray, is_right: np.ndarray) -> bool:
-    """Draws the accuracy of each bin against its mean confidence; returns whether matplotlib is there to do so."""
-    rows = reliability(confidence, is_right)
-    error = expected_calibration_error(confidence, is_right)
+def _draw(path: str, rows: list[tuple], error: float, num_answers: int) -> None:
+    """Draws the accuracy of each bin against its mean confidence."""
+    numbers, means, accuracies = zip(*rows, strict=True)
 
     def on(axis):
         axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
-        sizes = [12 + 240 * number / len(confidence) for number, _, _ in rows]
-        axis.plot([mean for _, mean, _ in rows], [accuracy for _, _, accuracy in rows], color=BLUE, linewidth=1)
-        axis.scatter([mean for _, mean, _ in rows], [accuracy for _, _, accuracy in rows], s=sizes, color=BLUE)
+        axis.plot(means, accuracies, color=BLUE, linewidth=1)
+        axis.scatter(means, accuracies, s=[12 + 240 * number / num_answers for number in numbers], color=BLUE)
         axis.set_xlim(0, 1.02)
         axis.set_ylim(0, 1.02)
         axis.set_xlabel("confidence")
         axis.set_ylabel("accuracy")
         axis.set_title(f"Expected calibration error {error:.4f}", loc="left", fontsize=10)
 
-    return draw(path, (5.2, 5.0), on)
+    draw(path, (5.2, 5.0), on)

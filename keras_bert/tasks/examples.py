@@ -4,7 +4,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,23 +17,36 @@ from keras_bert.tokenization.user_inputs import iterate_column
 _SOURCE = "the examples"
 
 
-def check_examples(examples: Any, names: Sequence[str]) -> None:
-    """Checks the columns of examples.
+class Examples:
+    """N examples of a task. A subclass is a frozen dataclass with `source`, for messages, and `weights`.
 
-    Args:
-        examples: a dataclass with `source`, for messages, and `weights`, N numbers or None.
-        names: the other attributes with a value for each example, or None; the first one determines N.
+    Attributes:
+        per_example: the names of the attributes with N values or None; the first one determines N.
+    """
+
+    per_example: ClassVar[Sequence[str]]
+
+    def __len__(self):
+        return len(getattr(self, self.per_example[0]))
+
+    def part(self, first: int, stop: int) -> Self:
+        """Returns the examples `first:stop`."""
+        return part_of(self, self.per_example, first, stop)
+
+
+def check_examples(examples: Examples) -> None:
+    """Checks the columns of examples.
 
     Raises:
         InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
     """
-    count = len(getattr(examples, names[0]))
-    if not count:
+    if not len(examples):
         raise InputError(f"{examples.source}: there is no example.")
-    for name in dict.fromkeys([*names[1:], "weights"]):
+    for name in examples.per_example:
         values = getattr(examples, name)
-        if values is not None and len(values) != count:
-            raise InputError(f"{examples.source}: {count} {names[0]} but {name} for {len(values)}.")
+        if values is not None and len(values) != len(examples):
+            first = examples.per_example[0]
+            raise InputError(f"{examples.source}: {len(examples)} {first} but {name} for {len(values)}.")
     check_weights(examples)
 
 

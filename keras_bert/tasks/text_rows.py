@@ -14,7 +14,6 @@ from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import FastForm, TokenLists
-from keras_bert.tokenization.tokenizer import TokenTable
 
 # The number of rows whose texts are tokenised at once.
 ROWS_AT_ONCE = 1024
@@ -102,10 +101,9 @@ def tokenizer_of(model) -> Any:
             "The model has no vocabulary. Texts need the vocabulary of the model: load it with from_pretrained, or set "
             "model.vocabulary = load_vocabulary(path)."
         )
-    return getattr(model, "tokenizer", None) or _shared_tokenizer(model.vocabulary, model.config.do_lower_case)
-
-
-def _shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> FastForm:
+    if getattr(model, "tokenizer", None):
+        return model.tokenizer
+    vocabulary, do_lower_case = model.vocabulary, model.config.do_lower_case
     key = (vocabulary.sha256, do_lower_case, vocabulary.special_tokens.longer_keeps_more)
     with _changing_tokenizers:
         if key not in _tokenizers:
@@ -168,8 +166,7 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
     for first in range(0, len(texts), _TEXTS_AT_ONCE):
         data = [text.encode("utf-8") for text in texts[first : first + _TEXTS_AT_ONCE]]
         (ids, lengths), starts, ends = map(TokenLists.of, tokenizer.tokenize_with_offsets(data))
-        to_characters = _character_counter(data, lengths)
-        parts.append((ids, to_characters(starts.values), to_characters(ends.values), lengths))
+        parts.append((ids, *_in_characters((starts.values, ends.values), data, lengths), lengths))
     if not parts:
         empty = np.zeros(0, np.int32)
         return TokenizedTexts(empty, empty, empty, np.zeros(1, np.int64))
@@ -177,16 +174,12 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
     return TokenizedTexts(ids, starts, ends, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
 
 
-def _character_counter(data: list[bytes], num_tokens: np.ndarray):
-    """Returns a function from the byte offsets of all tokens to their character offsets, int32 (tokens,) both."""
+def _in_characters(offsets: Iterable[np.ndarray], data: list[bytes], num_tokens: np.ndarray) -> list[np.ndarray]:
+    """Returns byte offsets of all tokens as character offsets, int32 (tokens,) each."""
     all_bytes = np.frombuffer(b"".join(data), np.uint8)
     # In UTF-8 the bytes 10xxxxxx continue a character.
     characters_before = np.concatenate([[0], np.cumsum(all_bytes & 0xC0 != 0x80)])
     text_starts = np.concatenate([[0], np.cumsum([len(text) for text in data])])[:-1]
     text_of_token = np.repeat(text_starts, num_tokens)
-
-    def to_characters(offsets: np.ndarray) -> np.ndarray:
-        found = characters_before[text_of_token + offsets] - characters_before[text_of_token]
-        return found.astype(np.int32)
-
-    return to_characters
+    first_characters = characters_before[text_of_token]
+    return [(characters_before[text_of_token + one] - first_characters).astype(np.int32) for one in offsets]

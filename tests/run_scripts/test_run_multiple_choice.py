@@ -6,6 +6,7 @@ import pytest
 import tiny
 from documented_results import undocumented_keys
 
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from run_scripts import run_multiple_choice
@@ -64,8 +65,8 @@ def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder, run_here, 
 
 
 def test_the_report_says_which_places_were_taken(tmp_path):
-    choices = [["a", "b"], ["c", "d"], ["e", "f"]]
-    write_choice_report(tmp_path, ["p", "q", "r"], choices, [0, 1, 1], [0, 0, 0], [0.1, 0.9, 2.0], {"accuracy": 1 / 3})
+    examples = ChoiceExamples(["p", "q", "r"], [["a", "b"], ["c", "d"], ["e", "f"]], [0, 1, 1])
+    write_choice_report(tmp_path, examples, [0, 0, 0], [0.1, 0.9, 2.0], {"accuracy": 1 / 3})
     assert (tmp_path / "errors.tsv").read_text().splitlines() == [
         "example\tprompt\tright\tpredicted\tloss",
         "3\tr\tf\te\t2",

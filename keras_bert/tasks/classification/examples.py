@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.examples import check_weights, part_of
+from keras_bert.tasks.examples import Examples, check_weights
 
 
 @dataclasses.dataclass(frozen=True)
-class TextExamples:
+class TextExamples(Examples):
     """Texts, or pairs of texts, with or without labels.
 
     Attributes:
@@ -25,6 +25,8 @@ class TextExamples:
     Raises:
         InputError: there are no texts, a text is empty, or the numbers of texts, labels and weights differ.
     """
+
+    per_example = ("texts", "second_texts", "labels", "weights")
 
     texts: Sequence[str]
     second_texts: Sequence[str] | None = None
@@ -52,13 +54,6 @@ class TextExamples:
                     f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
                 )
         check_weights(self)
-
-    def __len__(self):
-        return len(self.texts)
-
-    def part(self, first: int, stop: int) -> "TextExamples":
-        """Returns the examples `first:stop`."""
-        return part_of(self, ("texts", "second_texts", "labels", "weights"), first, stop)
 
 
 def labels_of(examples: TextExamples) -> list[str]:

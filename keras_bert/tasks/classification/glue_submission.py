@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.report_files import write_text
+from keras_bert.tasks.report_files import write_table
 
 _YES_NO = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -67,6 +67,5 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
         cut = (min(max(float(value), _LOWEST_SIMILARITY), _HIGHEST_SIMILARITY) for value in predictions)
         predictions = [f"{value:.3f}" for value in cut]
     path = os.path.join(folder, f"{name}.tsv")
-    lines = [f"{number}\t{prediction}\n" for number, prediction in enumerate(predictions)]
-    write_text(path, "index\tprediction\n" + "".join(lines))
+    write_table(path, ["index", "prediction"], enumerate(predictions))
     return path

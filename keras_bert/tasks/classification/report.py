@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
+from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
+from keras_bert.tasks.report_files import (
+    BLUE,
+    GREY,
+    aligned,
+    draw,
+    draw_labels,
+    largest_labels,
+    short_label,
+    write_errors,
+    write_table,
+    write_text,
+)
 
-# The most labels in a picture; of more labels, those with the most errors are drawn.
-_MOST_LABELS_DRAWN = 40
 _MOST_LABELS_WITH_NUMBERS = 20
 _SMALLEST_PROBABILITY = 1e-12
+_TABLE_HEADER = ("label", *SCORES_OF_LABELS)
 
 
 def write_label_report(
@@ -54,7 +65,6 @@ def write_label_report(
     matrix = [[label, *row] for label, row in zip(labels, confusion.tolist(), strict=True)]
     write_table(os.path.join(folder, "confusion_matrix.tsv"), ["right \\ predicted", *labels], matrix)
     write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
-    wrong = [number for number in np.argsort(-losses, kind="stable") if predicted[number] != gold[number]]
     columns = {
         "right": [labels[label] for label in gold],
         "predicted": [labels[label] for label in predicted],
@@ -62,11 +72,11 @@ def write_label_report(
         "probability_of_predicted": probabilities.max(axis=1),
         "loss": losses,
     }
-    _write_errors(folder, texts, second_texts, columns, wrong)
+    num_wrong = write_errors(folder, "example", of_texts(texts, second_texts) | columns, predicted != gold)
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
     if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
         text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
-    text += f"\n{len(wrong)} of {len(gold)} are wrong: errors.tsv\n"
+    text += f"\n{num_wrong} of {len(gold)} are wrong: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
     _draw_confusion(os.path.join(folder, "confusion_matrix.png"), confusion, labels)
 
@@ -98,7 +108,6 @@ def write_label_set_report(
     of_gold = np.where(gold, probabilities, 1 - probabilities)
     losses = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean(axis=1)
     write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
-    wrong = [number for number in np.argsort(-losses, kind="stable") if (predicted[number] != gold[number]).any()]
     label_sets = {
         "right": gold,
         "predicted": predicted,
@@ -109,11 +118,12 @@ def write_label_set_report(
         name: [", ".join(label for label, is_on in zip(labels, row, strict=True) if is_on) for row in rows]
         for name, rows in label_sets.items()
     }
-    _write_errors(folder, texts, second_texts, columns | {"loss": losses}, wrong)
+    columns = of_texts(texts, second_texts) | columns | {"loss": losses}
+    num_wrong = write_errors(folder, "example", columns, (predicted != gold).any(axis=1))
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
-    text += f"\nThe labels of {len(wrong)} of {len(gold)} texts are not exactly right: errors.tsv\n"
+    text += f"\nThe labels of {num_wrong} of {len(gold)} texts are not exactly right: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
-    _draw_labels(os.path.join(folder, "labels.png"), table)
+    draw_labels(os.path.join(folder, "labels.png"), table, "Labels")
 
 
 def write_regression_report(
@@ -134,7 +144,7 @@ def write_regression_report(
     predicted = _checked(predicted, "predicted scores")
     losses = (predicted - gold) ** 2
     columns = {"right": gold, "predicted": predicted, "difference": predicted - gold, "loss": losses}
-    _write_errors(folder, texts, second_texts, columns, np.argsort(-losses, kind="stable"))
+    write_errors(folder, "example", of_texts(texts, second_texts) | columns, [True] * len(gold))
     summary = [
         [name, float(values.mean()), float(values.std()), float(values.min()), float(values.max())]
         for name, values in (("right", gold), ("predicted", predicted))
@@ -142,35 +152,6 @@ def write_regression_report(
     text = _scores_text(scores, len(gold)) + "\n" + aligned(["", "mean", "deviation", "lowest", "highest"], summary)
     write_text(os.path.join(folder, "report.txt"), text)
     _draw_scatter(os.path.join(folder, "scatter.png"), gold, predicted)
-
-
-_TABLE_HEADER = ("label", "precision", "recall", "f1", "occurs", "predicted")
-
-
-def label_table(labels: Sequence[str], right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> list[list]:
-    """Returns `[label, precision, recall, F1, gold count, predicted count]` for each label.
-
-    >>> label_table(["a"], [1], [1], [2])
-    [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
-
-    Args:
-        right, predicted, gold: int (labels,): counts of right predictions, of all predictions, and of gold labels.
-    """
-    return [
-        [
-            label,
-            _ratio(found, guessed),
-            _ratio(found, expected),
-            _ratio(2 * found, guessed + expected),
-            int(expected),
-            int(guessed),
-        ]
-        for label, found, guessed, expected in zip(labels, right, predicted, gold, strict=True)
-    ]
-
-
-def _ratio(numerator, denominator) -> float:
-    return float(numerator / denominator) if denominator else float("nan")
 
 
 def _checked(values, name: str) -> np.ndarray:
@@ -184,17 +165,9 @@ def _checked(values, name: str) -> np.ndarray:
     return values
 
 
-def _write_errors(
-    folder: str | os.PathLike,
-    texts: Sequence[str],
-    second_texts: Sequence[str] | None,
-    columns: Mapping[str, Sequence],
-    wrong: Sequence[int],
-) -> None:
-    """Writes `errors.tsv`: the texts with the indices `wrong`, and their values in `columns`."""
-    columns = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts}) | dict(columns)
-    rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
-    write_table(os.path.join(folder, "errors.tsv"), ["example", *columns], rows)
+def of_texts(texts: Sequence[str], second_texts: Sequence[str] | None) -> dict[str, Sequence]:
+    """Returns the columns of texts by the names that they have in tables."""
+    return {"text": texts} if second_texts is None else {"text": texts, "second_text": second_texts}
 
 
 def _scores_text(scores: Mapping[str, float], num_examples: int) -> str:
@@ -202,10 +175,10 @@ def _scores_text(scores: Mapping[str, float], num_examples: int) -> str:
 
 
 def _draw_confusion(path: str, confusion: np.ndarray, labels: Sequence[str]) -> None:
-    chosen = _most_wrong(confusion.sum(axis=0) + confusion.sum(axis=1) - 2 * np.diag(confusion))
+    chosen = largest_labels(confusion.sum(axis=0) + confusion.sum(axis=1) - 2 * np.diag(confusion))
     confusion = confusion[np.ix_(chosen, chosen)]
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
-    names = [_short(labels[number]) for number in chosen]
+    names = [short_label(labels[number]) for number in chosen]
 
     def on(axis):
         axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -228,27 +201,6 @@ def _draw_confusion(path: str, confusion: np.ndarray, labels: Sequence[str]) -> 
     draw(path, (side + 0.6, side), on)
 
 
-def _draw_labels(path: str, table: list[list]) -> None:
-    chosen = _most_wrong(np.array([row[4] + row[5] for row in table]))
-    rows = [table[number] for number in chosen]
-
-    def on(axis):
-        heights = np.arange(len(rows))
-        for offset, column, color, name in (
-            (-0.25, 1, GREY, "precision"),
-            (0, 2, ORANGE, "recall"),
-            (0.25, 3, BLUE, "F1"),
-        ):
-            axis.barh(heights + offset, np.nan_to_num([row[column] for row in rows]), 0.23, color=color, label=name)
-        axis.set_yticks(heights, [f"{_short(row[0])} ({row[4]})" for row in rows], parse_math=False)
-        axis.invert_yaxis()
-        axis.set_xlim(0, 1)
-        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-        axis.set_title("Labels, and how often they occur", loc="left", fontsize=10)
-
-    draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
-
-
 def _draw_scatter(path: str, gold: np.ndarray, predicted: np.ndarray) -> None:
     def on(axis):
         low, high = min(gold.min(), predicted.min()), max(gold.max(), predicted.max())
@@ -259,12 +211,3 @@ def _draw_scatter(path: str, gold: np.ndarray, predicted: np.ndarray) -> None:
         axis.set_title("Right and predicted scores", loc="left", fontsize=10)
 
     draw(path, (5.6, 5.2), on)
-
-
-def _most_wrong(counts: np.ndarray) -> np.ndarray:
-    """Returns the indices, in ascending order, of at most `_MOST_LABELS_DRAWN` labels with the most errors."""
-    return np.sort(np.argsort(-counts, kind="stable")[:_MOST_LABELS_DRAWN])
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 24 else label[:23] + "…"

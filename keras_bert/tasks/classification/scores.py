@@ -9,7 +9,8 @@ from keras_bert.program.errors import InputError
 
 _logger = logging.getLogger(__name__)
 
-
+# The columns of a table of labels.
+SCORES_OF_LABELS = ("precision", "recall", "f1", "occurs", "predicted")
 # GLUE task -> its main score on the leaderboard.
 GLUE_MAIN_SCORES = {
     "CoLA": "matthews",
@@ -48,19 +49,25 @@ def single_label_scores(gold: Sequence[int], predicted: Sequence[int], num_label
 
     Reference: Wang et al., 2019 (GLUE), table 1; scikit-learn.
     """
-    from sklearn.metrics import f1_score
-
-    gold, predicted = _checked_ids(gold, predicted, num_labels)
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    _check_like(gold, predicted)
+    for name, values in (("gold", gold), ("predicted", predicted)):
+        if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= num_labels:
+            raise InputError(
+                f"The {name} labels must be whole numbers from 0 to {num_labels - 1}. Received: {values.min()} to "
+                f"{values.max()} ({values.dtype})"
+            )
     scores = {"accuracy": float(np.mean(gold == predicted)), "matthews": _matthews(gold, predicted)}
     if num_labels == 2:
         if not np.any(gold == 1) and not np.any(predicted == 1):
             _logger.warning("f1 is undefined: label 1 neither occurs nor was it predicted.")
             scores["f1"] = float("nan")
         else:
-            scores["f1"] = float(f1_score(gold, predicted, pos_label=1, zero_division=0.0))
+            scores["f1"] = f1_score(predicted == 1, gold == 1)
         scores["accuracy_and_f1"] = (scores["accuracy"] + scores["f1"]) / 2
     else:
-        scores["macro_f1"] = float(f1_score(gold, predicted, average="macro", zero_division=0.0))
+        labels = np.unique([gold, predicted])
+        scores["macro_f1"] = float(np.mean([f1_score(predicted == label, gold == label) for label in labels]))
     return scores
 
 
@@ -79,8 +86,6 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     Raises:
         InputError: there are no examples, the shapes differ, or a value is neither 0 nor 1.
     """
-    from sklearn.metrics import f1_score
-
     gold, predicted = np.asarray(gold), np.asarray(predicted)
     if gold.shape != predicted.shape or gold.ndim != 2 or not gold.size:
         raise InputError(
@@ -92,22 +97,43 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
             "first."
         )
     scores = {"subset_accuracy": float(np.mean((gold == predicted).all(axis=1)))}
-    gold, predicted = gold.astype(np.int64), predicted.astype(np.int64)
+    gold, predicted = gold == 1, predicted == 1
     used = (gold | predicted).any(axis=0)
     if not used.any():
         _logger.warning("micro_f1 and macro_f1 are undefined: no text has a label, and none was predicted.")
         return {"micro_f1": float("nan"), "macro_f1": float("nan"), **scores}
     if not used.all():
         _logger.warning("macro_f1 leaves %d labels out that neither occur nor were predicted.", int((~used).sum()))
-    gold, predicted = gold[:, used], predicted[:, used]
-    if gold.shape[1] == 1:  # scikit-learn treats a single column as a task with one label
-        value = float(f1_score(gold[:, 0], predicted[:, 0], zero_division=0.0))
-        return {"micro_f1": value, "macro_f1": value, **scores}
-    return {
-        "micro_f1": float(f1_score(gold, predicted, average="micro", zero_division=0.0)),
-        "macro_f1": float(f1_score(gold, predicted, average="macro", zero_division=0.0)),
-        **scores,
-    }
+    of_labels = [f1_score(predicted[:, label], gold[:, label]) for label in np.flatnonzero(used)]
+    return {"micro_f1": f1_score(predicted, gold), "macro_f1": float(np.mean(of_labels)), **scores}
+
+
+def f1_score(predicted: np.ndarray, gold: np.ndarray) -> float:
+    """Returns F1, 0 if no example has the label and none is predicted to have it: bool or 0 and 1, of any shape."""
+    total = int(predicted.sum()) + int(gold.sum())
+    return 2 * int(predicted[gold == 1].sum()) / total if total else 0.0
+
+
+def label_table(
+    labels: Sequence[str], right: Sequence, predicted: Sequence, gold: Sequence, undefined: float = float("nan")
+) -> list[list]:
+    """Returns the label and `SCORES_OF_LABELS` for each label.
+
+    >>> label_table(["a"], [1], [1], [2])
+    [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
+
+    Args:
+        right, predicted, gold: int (labels,): counts of right predictions, of all predictions, and of gold labels.
+        undefined: the value of 0 / 0.
+    """
+
+    def ratio(numerator, denominator) -> float:
+        return float(numerator / denominator) if denominator else undefined
+
+    return [
+        [label, ratio(a, b), ratio(a, c), ratio(2 * a, b + c), int(c), int(b)]
+        for label, a, b, c in zip(labels, right, predicted, gold, strict=True)
+    ]
 
 
 def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
@@ -170,18 +196,6 @@ def _matthews(gold: np.ndarray, predicted: np.ndarray) -> float:
         _logger.warning("matthews is 0 by convention: label %d was predicted for all examples.", predicted[0])
         return 0.0
     return float(matthews_corrcoef(gold, predicted))
-
-
-def _checked_ids(gold, predicted, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    gold, predicted = np.asarray(gold), np.asarray(predicted)
-    _check_like(gold, predicted)
-    for name, values in (("gold", gold), ("predicted", predicted)):
-        if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= num_labels:
-            raise InputError(
-                f"The {name} labels must be whole numbers from 0 to {num_labels - 1}. Received: {values.min()} to "
-                f"{values.max()} ({values.dtype})"
-            )
-    return gold, predicted
 
 
 def _check_like(gold: np.ndarray, predicted: np.ndarray) -> None:

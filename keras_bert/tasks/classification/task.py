@@ -22,13 +22,13 @@ from keras_bert.tasks.classification.answers import (
     with_likeliest,
 )
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
+from keras_bert.tasks.classification.scores import f1_score, multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
     as_thresholds,
+    best_threshold,
     check_answer_options,
     check_several_labels,
-    tune_on_probabilities,
 )
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
@@ -173,13 +173,10 @@ class ClassificationTask(TextTask):
         path = os.path.join(folder, f"{name}_results.tsv")
         write_numbers(path, np.asarray(values, np.float64))
         examples = answered.examples
-        texts = [examples.texts] if examples.second_texts is None else [examples.texts, examples.second_texts]
+        texts = report.of_texts(examples.texts, examples.second_texts)
         header, cells = self._kind.cells(answered.answers)
-        write_table(
-            os.path.join(folder, f"{name}_predictions.tsv"),
-            [*("text", "second_text")[: len(texts)], *header],
-            ([*row, *cell] for *row, cell in zip(*texts, cells, strict=True)),
-        )
+        rows = ([*row, *cell] for *row, cell in zip(*texts.values(), cells, strict=True))
+        write_table(os.path.join(folder, f"{name}_predictions.tsv"), [*texts, *header], rows)
         print(f"{path}: the columns are {', '.join(self.labels)}")
 
     def class_weights(self, examples: TextExamples, class_weight: Mapping | str) -> list[float]:
@@ -213,7 +210,8 @@ class _SingleLabel:
         gold = self.label_ids(examples, task.labels)
         ids = {label: number for number, label in enumerate(task.label_values)}
         predicted = np.array([ids[answer.label] for answer in answers])
-        return {**single_label_scores(gold, predicted, len(ids)), "loss": _loss(probabilities_of(answers), gold)}
+        of_gold = probabilities_of(answers)[np.arange(len(gold)), gold]
+        return {**single_label_scores(gold, predicted, len(ids)), "loss": _loss(of_gold)}
 
     def cells(self, answers: Sequence[LabelAnswer]) -> tuple[list[str], list[list]]:
         return ["label", "probability"], [[answer.label, answer.probability] for answer in answers]
@@ -235,10 +233,8 @@ class _SeveralLabels:
         gold = self.label_ids(examples, task.labels).astype(np.int64)
         probabilities = probabilities_of(answers)
         of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
-        loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
         predicted = classification.multi_hot_labels([answer.labels for answer in answers], task.label_values)
-        scores = multi_label_scores(gold, predicted)
-        return {**scores, "loss": float(loss)}
+        return {**multi_label_scores(gold, predicted), "loss": _loss(of_gold)}
 
     def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
         return ["labels"], [[", ".join(map(str, answer.labels))] for answer in answers]
@@ -288,7 +284,15 @@ def tune_on_answers(answered: Answered) -> TunedThresholds:
         raise InputError("There are no labels to choose thresholds by: give tune_thresholds(texts, labels).")
     gold = classification.multi_hot_labels(answered.examples.labels, model.labels, answered.examples.source)
     answers = task.answers(answered.examples, answered.example_rows, answered.outputs)
-    return tune_on_probabilities(model, probabilities_of(answers), gold)
+    probabilities, before = probabilities_of(answers), as_thresholds(model.thresholds, model.labels)
+    after = tuple(best_threshold(*columns) for columns in zip(probabilities.T, gold.T, strict=True))
+    model.thresholds = after
+    labels = model.label_values
+    scores = (
+        {label: f1_score(probabilities[:, n] > thresholds[n], gold[:, n]) for n, label in enumerate(labels)}
+        for thresholds in (before, after)
+    )
+    return TunedThresholds(dict(zip(labels, after, strict=True)), *scores)
 
 
 def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:
@@ -296,8 +300,7 @@ def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) ->
     return np.array([list(answer.probabilities.values()) for answer in answers])
 
 
-def _loss(probabilities: np.ndarray, gold: np.ndarray) -> float:
-    of_gold = probabilities[np.arange(len(gold)), gold]
+def _loss(of_gold: np.ndarray) -> float:
     return float(-np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean())
 
 

@@ -10,6 +10,7 @@ from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
 from keras_bert.program.options import check_number, check_whole
+from keras_bert.tasks.answer_operations import sigmoid
 from keras_bert.tasks.label_names import values_of_labels
 
 # The threshold of a label that has no other.
@@ -51,12 +52,7 @@ def as_thresholds(
         raise InputError(
             f"{name} must be one number, or a number for each of the {len(labels)} labels. Received: {len(result)}"
         )
-    return tuple(check_threshold(one, name) for one in result)
-
-
-def check_threshold(value: Any, name: str = "threshold") -> float:
-    """Returns a threshold as a float. Raises `InputError` unless it is a number from 0 to 1."""
-    return float(check_number(name, value, at_least=0, at_most=1))
+    return tuple(float(check_number(name, one, at_least=0, at_most=1)) for one in result)
 
 
 def check_answer_options(model, top_k: Any, threshold: Any) -> None:
@@ -124,32 +120,9 @@ def best_threshold(probabilities: np.ndarray, gold: np.ndarray) -> float:
     return float(best[np.abs(best - THRESHOLD).argmin()])
 
 
-def f1_score(predicted: np.ndarray, gold: np.ndarray) -> float:
-    """Returns F1, 0 if no example has the label and none is predicted to have it: bool and 0 or 1, `[N]` both."""
-    total = int(predicted.sum()) + int(gold.sum())
-    return 2 * int(predicted[gold == 1].sum()) / total if total else 0.0
-
-
-def tune_on_probabilities(model, probabilities: np.ndarray, gold: np.ndarray) -> TunedThresholds:
-    """Chooses the thresholds of a model, and keeps them in it.
-
-    Args:
-        probabilities: float `[N, labels]`.
-        gold: 0 or 1, `[N, labels]`.
-    """
-    before = as_thresholds(model.thresholds, model.labels)
-    after = [best_threshold(*columns) for columns in zip(probabilities.T, gold.T, strict=True)]
-    model.thresholds = after
-    scores = (
-        [f1_score(column > threshold, of_gold) for column, threshold, of_gold in zip(*each, strict=True)]
-        for each in ((probabilities.T, before, gold.T), (probabilities.T, after, gold.T))
-    )
-    return TunedThresholds(*(dict(zip(model.label_values, values, strict=True)) for values in (after, *scores)))
-
-
 def divided(thresholds: Sequence[float], temperature: float) -> tuple[float, ...]:
     """Returns the thresholds that give the same answers after all logits were divided by a temperature."""
     values = np.array(thresholds, np.float64)
     with np.errstate(divide="ignore"):
         logits = np.log(values) - np.log1p(-values)
-    return tuple((1 / (1 + np.exp(-logits / temperature))).tolist())
+    return tuple(sigmoid(logits / temperature).tolist())

@@ -56,18 +56,13 @@ def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens
         first_tokens: the number of the first token of each text that is in the row; 0 by default.
     """
     vocabulary = tokenizer.vocabulary
-    special = {vocabulary.cls_id, vocabulary.sep_id}
-    places = [_places(text, number, tokenizer) for number, text in enumerate(texts)]
-    next_tokens = list(first_tokens) or [0] * len(texts)
-    pieces, number, was_special = [], -1, True
+    special, firsts = (vocabulary.cls_id, vocabulary.sep_id), first_tokens or [0] * len(texts)
+    places = [iter(_places(text, number, tokenizer)[firsts[number] :]) for number, text in enumerate(texts)]
+    pieces, number, before = [], -1, vocabulary.cls_id
     for id_ in ids.tolist():
-        if id_ in special:
-            pieces.append(None)
-        else:
-            number += was_special
-            pieces.append(places[number][next_tokens[number]])
-            next_tokens[number] += 1
-        was_special = id_ in special
+        number += id_ not in special and before in special
+        pieces.append(None if id_ in special else next(places[number]))
+        before = id_
     return pieces
 
 

@@ -10,14 +10,14 @@ from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.explanation.attributions import QUADRATURES, quadrature
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, text_task
+from keras_bert.tasks.text_rows import parts_of
 from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
+QUADRATURES = ("gausslegendre", "riemann_trapezoid")
 # The tokens of the rows that are computed at once; it limits the memory.
 _TOKENS_AT_ONCE = 2048
 
@@ -89,7 +89,11 @@ def explain_examples(
 ) -> list[Explanation]:
     """Explains a model's answers to examples of its task; the other arguments are those of `TextModel.explain`."""
     require_tensorflow("Explaining")
-    _check(model, method, steps, quadrature)
+    check_choice("method", method, METHODS)
+    check_choice("quadrature", quadrature, QUADRATURES)
+    check_whole("steps", steps, at_least=2, at_most=10_000)
+    if not hasattr(model, "encoder") or not hasattr(model.encoder.embeddings, "look_up"):
+        raise InputError(f"{type(model).__name__} has no answers that explain can explain.")
     if not len(examples):
         raise InputError("There is nothing to explain: no text.")
     task = text_task(model)
@@ -99,19 +103,32 @@ def explain_examples(
         raise InputError(f"{len(examples)} examples need as many targets. Received: {len(targets)} targets.")
     chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
     rows = dataclasses.replace(rows, rows_per_example=1, labels={})
-    explainer = _Explainer(model, method, steps, quadrature, baseline)
+    explain = _explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]
     for row in chosen:
-        parts[row.example].append((row, explainer.explain(row, rows)))
+        batch = rows.batch(np.array([row.row]))
+        inputs = {name: batch[name] for name in model.feature_names}
+        parts[row.example].append((row, explain(row, inputs)))
     return [_joined(part, method, model.vocabulary) for part in parts]
 
 
-def _check(model, method: str, steps: int, quadrature: str) -> None:
-    check_choice("method", method, METHODS)
-    check_choice("quadrature", quadrature, QUADRATURES)
-    check_whole("steps", steps, at_least=2, at_most=10_000)
-    if not hasattr(model, "encoder") or not hasattr(model.encoder.embeddings, "look_up"):
-        raise InputError(f"{type(model).__name__} has no answers that explain can explain.")
+def quadrature(steps: int, name: str = "gausslegendre") -> tuple[np.ndarray, np.ndarray]:
+    """Returns points and weights of an integral from 0 to 1, float64 `(steps,)` both.
+
+    >>> quadrature(3, "riemann_trapezoid")
+    (array([0. , 0.5, 1. ]), array([0.16666667, 0.33333333, 0.16666667]))
+
+    Args:
+        steps: the number of points.
+        name: `gausslegendre`, or `riemann_trapezoid`: equal steps, where both ends count half and, as in captum, the
+            weights add up to (steps - 1) / steps.
+    """
+    if name == "gausslegendre":
+        points, weights = np.polynomial.legendre.leggauss(steps)
+        return (1 + points) / 2, weights / 2
+    weights = np.full(steps, 1 / steps)
+    weights[[0, -1]] /= 2
+    return np.linspace(0, 1, steps), weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,57 +139,49 @@ class _RowScores:
     baseline_output: float | None = None
 
 
-class _Explainer:
-    """Computes the scores of rows, one row after the other and without padding."""
+def _explainer(model, method: str, steps: int, quadrature_name: str, baseline: str) -> Callable[..., _RowScores]:
+    """Returns a function of an `ExplainedRow` and its features `[1, S]` that computes the scores of its tokens."""
+    import tensorflow as tf
 
-    def __init__(self, model, method: str, steps: int, quadrature_name: str, baseline: str):
-        import tensorflow as tf
+    from keras_bert.accelerate.traced_functions import traced
+    from keras_bert.tasks.explanation import gradients
 
-        from keras_bert.accelerate.traced_functions import traced
-        from keras_bert.tasks.explanation import gradients
+    ids_of_rows = tf.TensorSpec([None, None], tf.int32)
+    features_of_rows = dict.fromkeys(model.feature_names, ids_of_rows)
 
-        self._model, self._method, self._baseline = model, method, baseline
-        self._baseline_of = gradients.baseline_of
-        points, weights = quadrature(steps, quadrature_name)
-        # The ends of the line give the outputs for the baseline and for the row.
-        self._points = np.concatenate([[0.0], points, [1.0]]).astype(np.float32)
-        self._weights = np.concatenate([[0.0], weights, [0.0]])
-        rows = tf.TensorSpec([None, None], tf.int32)
-        inputs = {name: rows for name in model.feature_names}
-        known: dict[str, tuple[Callable, list]] = {
-            "attention_rollout": (gradients.rollout_scores, [inputs, rows]),
-            "integrated_gradients": (
-                gradients.gradient_scores,
-                [inputs, rows, rows, tf.TensorSpec([None], tf.float32)],
-            ),
-        }
-        compute, signature = known[method]
-        self._compute = traced(model, ("explanation", method), functools.partial(compute, model), signature)
+    def compiled(function, *specs):
+        compute = functools.partial(function, model)
+        return traced(model, ("explanation", method), compute, [features_of_rows, ids_of_rows, *specs])
 
-    def explain(self, row: ExplainedRow, rows: TokenRows) -> _RowScores:
-        batch = rows.batch(np.array([row.row]))
-        inputs = {name: batch[name] for name in self._model.feature_names}
-        ids = inputs[features.INPUT_IDS][0]
-        if self._method == "attention_rollout":
+    if method == "attention_rollout":
+        rollout_scores = compiled(gradients.rollout_scores)
+
+        def rollout(row: ExplainedRow, inputs: dict) -> _RowScores:
+            ids = inputs[features.INPUT_IDS][0]
             columns = row.columns or range(len(ids))
-            return _RowScores(ids, self._compute(inputs, np.array([columns], np.int32)).numpy()[0])
-        baseline = self._baseline_of(ids[None], self._model.vocabulary, self._baseline).numpy()
-        selected = np.array([row.outputs], np.int32)
-        at_once = max(1, _TOKENS_AT_ONCE // len(ids))
-        scores, outputs = np.zeros(len(ids)), []
-        for first in range(0, len(self._points), at_once):
-            points = self._points[first : first + at_once]
-            one = (inputs, baseline, selected)
-            repeated = ({name: _repeat(values, len(points)) for name, values in inputs.items()},)
-            repeated += tuple(_repeat(values, len(points)) for values in one[1:])
-            products, found = self._compute(*repeated, points)
-            scores += self._weights[first : first + at_once] @ products.numpy().astype(np.float64)
+            return _RowScores(ids, rollout_scores(inputs, np.array([columns], np.int32)).numpy()[0])
+
+        return rollout
+
+    gradient_scores = compiled(gradients.gradient_scores, ids_of_rows, tf.TensorSpec([None], tf.float32))
+    points, weights = quadrature(steps, quadrature_name)
+    # The ends of the line give the outputs for the baseline and for the row.
+    points = np.concatenate([[0.0], points, [1.0]]).astype(np.float32)
+    weights = np.concatenate([[0.0], weights, [0.0]])
+
+    def integrated_gradients(row: ExplainedRow, inputs: dict) -> _RowScores:
+        ids = inputs[features.INPUT_IDS]
+        others = (gradients.baseline_of(ids, model.vocabulary, baseline).numpy(), np.array([row.outputs], np.int32))
+        scores, outputs = np.zeros(ids.size), []
+        for part in parts_of(len(points), ids.size, _TOKENS_AT_ONCE):
+            repeat = functools.partial(np.repeat, repeats=len(points[part]), axis=0)
+            repeated = {name: repeat(values) for name, values in inputs.items()}
+            products, found = gradient_scores(repeated, *map(repeat, others), points[part])
+            scores += weights[part] @ products.numpy().astype(np.float64)
             outputs += found.numpy().tolist()
-        return _RowScores(ids, scores, outputs[-1], outputs[0])
+        return _RowScores(ids[0], scores, outputs[-1], outputs[0])
 
-
-def _repeat(values: np.ndarray, number: int) -> np.ndarray:
-    return np.repeat(values, number, axis=0)
+    return integrated_gradients
 
 
 def _joined(rows: Sequence[tuple[ExplainedRow, _RowScores]], method: str, vocabulary) -> Explanation:

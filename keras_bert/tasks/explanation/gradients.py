@@ -10,12 +10,12 @@ Reference: Sundararajan et al., 2017, arXiv 1703.01365; captum's `LayerIntegrate
 import contextlib
 
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
 from keras_bert.records import features
-from keras_bert.tasks.explanation.attributions import attention_rollout
 
 BASELINES = ("pad", "mask")
 
@@ -64,6 +64,25 @@ def rollout_scores(model, inputs: dict, columns):
     return tf.reduce_mean(tf.gather(rollout, columns, batch_dims=1), axis=1)
 
 
+def attention_rollout(attentions):
+    """Returns how much of each token's input reaches each token's output, `[B, S, S]`; rows add up to 1.
+
+    Half of a layer's output comes from its residual connection. Heads are averaged, and layers multiplied.
+
+    Args:
+        attentions: L tensors `[B, N, S, S]`, the probabilities of each layer, the first layer first.
+
+    Reference: Abnar and Zuidema, 2020, arXiv 2005.00928, section 3.
+    """
+    result = None
+    for attention in attentions:
+        mean = ops.mean(ops.cast(attention, "float32"), axis=1)
+        mixed = (mean + ops.eye(ops.shape(mean)[-1], dtype=mean.dtype)) / 2
+        mixed = mixed / ops.sum(mixed, axis=-1, keepdims=True)
+        result = mixed if result is None else ops.matmul(mixed, result)
+    return result
+
+
 @contextlib.contextmanager
 def returning_attentions(model):
     """Makes the encoder of a model return its attentions. Raises `InputError` if it cannot."""
@@ -85,10 +104,6 @@ def baseline_of(input_ids, vocabulary, baseline: str):
     """Returns the ids of the baseline: every token but [CLS], [SEP] and padding becomes [PAD] or [MASK]."""
     check_choice("baseline", baseline, BASELINES)
     other = vocabulary.pad_id if baseline == "pad" else vocabulary.mask_id
-    return tf.where(is_kept(input_ids, vocabulary), input_ids, other)
-
-
-def is_kept(input_ids, vocabulary):
-    """Returns which tokens are [CLS], [SEP] or padding, bool of the shape of `input_ids`."""
     kept = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id)
-    return tf.reduce_any([tf.equal(input_ids, id_) for id_ in kept], axis=0)
+    is_kept = tf.reduce_any([tf.equal(input_ids, id_) for id_ in kept], axis=0)
+    return tf.where(is_kept, input_ids, other)

@@ -7,14 +7,12 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.examples import check_examples, part_of
+from keras_bert.tasks.examples import Examples, check_examples
 from keras_bert.tasks.text_rows import text_rows
-
-_COLUMNS = ("prompts", "choices", "answers", "weights")
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceExamples:
+class ChoiceExamples(Examples):
     """Prompts with their choices.
 
     Attributes:
@@ -28,6 +26,8 @@ class ChoiceExamples:
         InputError: there are no examples, a text is empty, the lengths differ, or an answer is out of range.
     """
 
+    per_example = ("prompts", "choices", "answers", "weights")
+
     prompts: Sequence[str]
     choices: Sequence[Sequence[str]]
     answers: Sequence[int] | None = None
@@ -35,7 +35,7 @@ class ChoiceExamples:
     weights: Sequence[float] | None = None
 
     def __post_init__(self):
-        check_examples(self, _COLUMNS)
+        check_examples(self)
         for number, (prompt, choices) in enumerate(zip(self.prompts, self.choices, strict=True), start=1):
             self._check_choices(number, choices)
             for text in (prompt, *choices):
@@ -65,13 +65,6 @@ class ChoiceExamples:
             raise InputError(
                 f"{self.source}: an example needs two choices or more. Received: {len(choices)}, in example {number}"
             )
-
-    def __len__(self):
-        return len(self.prompts)
-
-    def part(self, first: int, stop: int) -> "ChoiceExamples":
-        """Returns the examples `first:stop`."""
-        return part_of(self, _COLUMNS, first, stop)
 
     @property
     def num_choices(self) -> int:

@@ -4,16 +4,13 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from keras_bert.tasks.report_files import aligned, write_table, write_text
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert.tasks.report_files import aligned, write_errors, write_text
 
 
 def write_choice_report(
     folder: str | os.PathLike,
-    prompts: Sequence[str],
-    choices: Sequence[Sequence[str]],
-    right: Sequence[int],
+    examples: ChoiceExamples,
     predicted: Sequence[int],
     losses: Sequence[float],
     scores: Mapping[str, float],
@@ -26,33 +23,27 @@ def write_choice_report(
 
     Args:
         folder: the folder to write to. Existing files are replaced.
-        right, predicted: N numbers of choices, from 0.
+        examples: N examples with answers.
+        predicted: N numbers of choices, from 0.
         losses: N losses.
         scores: name -> value, the first lines of `report.txt`.
 
     Raises:
         InputError: the files cannot be written.
     """
-    num_choices = len(choices[0])
+    num_choices, right = examples.num_choices, examples.answers
     is_right, is_taken = Counter(right), Counter(predicted)
     both = Counter(one for one, other in zip(right, predicted, strict=True) if one == other)
     table = [[str(place), is_right[place], is_taken[place], both[place]] for place in range(num_choices)]
-    wrong = [number for number in np.argsort(-np.asarray(losses), kind="stable") if right[number] != predicted[number]]
-    write_table(
-        os.path.join(folder, "errors.tsv"),
-        ["example", "prompt", "right", "predicted", "loss"],
-        (
-            [
-                number + 1,
-                prompts[number],
-                choices[number][right[number]],
-                choices[number][predicted[number]],
-                float(losses[number]),
-            ]
-            for number in wrong
-        ),
-    )
-    shown = [["examples", len(prompts)], *([name, float(value)] for name, value in scores.items())]
+    pairs = list(zip(examples.choices, right, predicted, strict=True))
+    columns = {
+        "prompt": examples.prompts,
+        "right": [texts[one] for texts, one, _ in pairs],
+        "predicted": [texts[other] for texts, _, other in pairs],
+        "loss": losses,
+    }
+    num_wrong = write_errors(folder, "example", columns, [one != other for _, one, other in pairs])
+    shown = [["examples", len(examples)], *([name, float(value)] for name, value in scores.items())]
     text = aligned(["", "value"], [*shown, ["accuracy by chance", 1 / num_choices]])
     text += "\n" + aligned(["choice", "is right", "was taken", "rightly"], table)
-    write_text(os.path.join(folder, "report.txt"), text + f"\n{len(wrong)} of {len(prompts)} are wrong: errors.tsv\n")
+    write_text(os.path.join(folder, "report.txt"), text + f"\n{num_wrong} of {len(examples)} are wrong: errors.tsv\n")

@@ -101,15 +101,8 @@ class MultipleChoiceTask(TextTask):
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
         examples, answers = answered.examples, answered.answers
-        write_choice_report(
-            folder,
-            examples.prompts,
-            examples.choices,
-            examples.answers,
-            [answer.choice for answer in answers],
-            self.losses(examples, answers),
-            scores,
-        )
+        predicted = [answer.choice for answer in answers]
+        write_choice_report(folder, examples, predicted, self.losses(examples, answers), scores)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_results.tsv, a line per example with a probability per choice, and NAME_predictions.tsv with the
@@ -118,12 +111,10 @@ class MultipleChoiceTask(TextTask):
         path = os.path.join(folder, f"{name}_results.tsv")
         write_numbers(path, (answer.probabilities for answer in answers))
         print(f"{path}: a probability for each of the {examples.num_choices} choices")
-        rows = zip(examples.prompts, answers, strict=True)
-        write_table(
-            os.path.join(folder, f"{name}_predictions.tsv"),
-            ["prompt", "choice", "text", "probability"],
-            ([prompt, answer.choice, answer.text, answer.probability] for prompt, answer in rows),
-        )
+        pairs = zip(examples.prompts, answers, strict=True)
+        rows = ([prompt, answer.choice, answer.text, answer.probability] for prompt, answer in pairs)
+        header = ["prompt", "choice", "text", "probability"]
+        write_table(os.path.join(folder, f"{name}_predictions.tsv"), header, rows)
 
 
 class LoadedMultipleChoice:

@@ -1,6 +1,5 @@
 """Locates the answers of training data among the tokens of the windows, and reports those that do not fit."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,26 +10,6 @@ from keras_bert.tasks.question_answering.rows import Windows
 
 # The most question ids that a note lists.
 _MOST_NAMES = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class AnswerLocations:
-    """The columns at which answers begin and end.
-
-    W windows, Q questions.
-
-    Attributes:
-        starts, ends: int (W,), 0 for windows that do not contain the whole answer. As in google-research/bert, the
-            model is trained to find no answer in these windows.
-        is_known: bool (Q,), false for questions that cannot be used for training: they have an answer, but it is not in
-            the context or has no tokens.
-        notes: sentences that report how many answers did not fit, and why.
-    """
-
-    starts: np.ndarray
-    ends: np.ndarray
-    is_known: np.ndarray
-    notes: Sequence[str]
 
 
 def check_training_questions(train: QuestionExamples, version_2_with_negative: bool) -> None:
@@ -45,33 +24,38 @@ def check_training_questions(train: QuestionExamples, version_2_with_negative: b
         )
 
 
-def locate_answers(examples: QuestionExamples, windows: Windows) -> AnswerLocations:
-    """Finds the first answer of each question in the windows of the question.
+def locate_answers(
+    examples: QuestionExamples, windows: Windows
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Sequence[str]]:
+    """Finds the first answer of each of Q questions in its W windows.
 
-    Args:
-        examples: questions with answers.
-        windows: the windows of these questions and contexts.
+    Returns:
+        the columns at which answers begin and end, int (W,) each. They are 0 for windows that do not contain the whole
+        answer: as in google-research/bert, the model is trained to find no answer there. Then bool (Q,), false for
+        questions that cannot be used for training: they have an answer, but it is not in the context or has no tokens.
+        And sentences that report how many answers did not fit, and why.
     """
-    tokens, lost, moved, without_tokens, cut = [], [], [], [], []
+    spans, found, lost, moved, without_tokens, cut = [], [], [], [], [], []
     for number, answers in enumerate(examples.answers):
         answer = answers[0] if answers else None
         span = answer and find_answer(examples.contexts[number], answer)
         place = windows.tokens_of(number, span)
-        tokens.append(place)
+        spans.append(span)
         if answer and span is None:
             lost.append(number)
         elif answer and place is None:
             without_tokens.append(number)
         elif answer:
+            found.append(number)
             starts, ends = windows.offsets(number)
             if span[0] != answer.start:
                 moved.append(number)
             if starts[place[0]] < span[0] or ends[place[1]] > span[1]:
                 cut.append(number)
-    starts, ends = windows.columns_of(tokens)
+    starts, ends = windows.positions(spans)
     is_seen = np.zeros(len(examples), bool)
     is_seen[windows.question[starts > 0]] = True
-    unseen = [number for number, place in enumerate(tokens) if place and not is_seen[number]]
+    unseen = [number for number in found if not is_seen[number]]
     is_known = np.ones(len(examples), bool)
     is_known[lost + without_tokens] = False
     kinds = [
@@ -81,7 +65,7 @@ def locate_answers(examples: QuestionExamples, windows: Windows) -> AnswerLocati
         (cut, "have an answer that begins or ends inside a token: the whole token is used"),
         (unseen, "have an answer that no window contains in full: their windows are trained as having no answer"),
     ]
-    return AnswerLocations(starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]])
+    return starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]]
 
 
 def _note(examples: QuestionExamples, numbers: list[int], what: str) -> str:

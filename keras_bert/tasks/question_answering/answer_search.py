@@ -60,7 +60,11 @@ def find_answers(
         what `answer_arrays` returns; places are bytes, int32, and other numbers float32.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
-    spans = _best_first(_spans(windows, num_questions, start_logits, end_logits, options))
+    spans = _spans(windows, num_questions, start_logits, end_logits, options)
+    # By question, and then by score.
+    order = tf.argsort(spans.start_logit + spans.end_logit, direction="DESCENDING", stable=True)
+    order = tf.gather(order, tf.argsort(tf.gather(spans.question, order), stable=True))
+    spans = _take(spans, order)
     spans, texts = _distinct(spans, tokens, options.n_best_size)
     splits = tf.searchsorted(spans.question, tf.range(num_questions + 1), out_type=tf.int64)
     shape = tf.stack([num_questions, tf.reduce_max(tf.concat([splits[1:] - splits[:-1], [0]], 0)) + 1])
@@ -77,7 +81,9 @@ def find_answers(
     }
     nulls = tf.fill([num_questions], tf.constant(-np.inf, tf.float64))
     if options.null_threshold is not None:
-        nulls = _null_scores(windows, num_questions, start_logits, end_logits)
+        # The lowest sum of the logits of [CLS] over the windows of each question.
+        of_cls = (tf.cast(tf.gather(one, windows.rows.row_starts()), tf.float64) for one in (start_logits, end_logits))
+        nulls = tf.math.unsorted_segment_min(tf.add(*of_cls), windows.question, num_questions)
     found = answer_arrays(columns, {"score": nulls}, options, answer_operations)
     return {name: tf.cast(one, tf.float32) if one.dtype.is_floating else one for name, one in found.items()}
 
@@ -106,18 +112,12 @@ def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, optio
         tf.ones_like(window, tf.int32), tf.gather(windows.question, window), num_questions
     )
     is_lacking = tf.gather(has_spans < 1, windows.question) & (windows.num_tokens > 0)
-    window, start, end = tf.cond(
+    further = tf.cond(
         tf.reduce_any(is_lacking),
-        lambda: [
-            tf.concat(columns, 0)
-            for columns in zip(
-                (window, start, end),
-                _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_begin, options),
-                strict=True,
-            )
-        ],
-        lambda: [window, start, end],
+        lambda: _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_begin, options),
+        lambda: (window[:0], start[:0], end[:0]),
     )
+    window, start, end = (tf.concat(pair, 0) for pair in zip((window, start, end), further, strict=True))
     question = tf.gather(windows.question, window)
     offsets = tf.gather(windows.first_tokens - windows.first_columns, window)
     start_logit, end_logit = (
@@ -137,39 +137,21 @@ def _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_beg
         for flags, values in zip((may_begin, in_context), logits, strict=True)
     )
     width = tf.shape(starts)[1]
-
-    def longer(more, best, start, length):
-        """Compares the answers that extend `more` tokens beyond their first."""
-        scores = starts + tf.pad(ends[:, more:], [[0, 0], [0, more]], constant_values=tf.constant(-np.inf, tf.float64))
-        score = tf.reduce_max(scores, axis=1)
-        is_better = score > best
-        place = tf.argmax(scores, axis=1, output_type=tf.int32)
-        return (
-            more + 1,
-            tf.where(is_better, score, best),
-            tf.where(is_better, place, start),
-            tf.where(is_better, more, length),
-        )
-
-    nothing = tf.zeros_like(window, tf.int32)
-    _, score, start, more = tf.while_loop(
-        lambda more, *_: more < tf.minimum(options.max_answer_length, width),
-        longer,
-        (0, tf.fill(tf.shape(window), tf.constant(-np.inf, tf.float64)), nothing, nothing),
-    )
+    # The last column of each answer that has `more` tokens after its first: [more, S].
+    lasts = tf.range(tf.minimum(options.max_answer_length, width))[:, tf.newaxis] + tf.range(width)
+    ends = tf.pad(ends, [[0, 0], [0, width]], constant_values=tf.constant(-np.inf, tf.float64))
+    scores = starts[:, tf.newaxis] + tf.gather(ends, lasts, axis=1)
+    scores = tf.reshape(scores, [tf.size(window), tf.size(lasts)])
+    # Of equal scores, the first one wins: that of the shortest answer.
+    score, place = tf.reduce_max(scores, axis=1), tf.argmax(scores, axis=1, output_type=tf.int32)
+    start, end = place % width, place // width + place % width
     question = tf.gather(windows.question, window)
     best_score = tf.math.unsorted_segment_max(score, question, num_questions)
     number = tf.range(tf.size(window))
     is_best = tf.equal(score, tf.gather(best_score, question)) & (score > -np.inf)
     first_best = tf.math.unsorted_segment_min(tf.where(is_best, number, number.dtype.max), question, num_questions)
     chosen = tf.boolean_mask(number, tf.equal(tf.gather(first_best, question), number))
-    return tf.gather(window, chosen), tf.gather(start, chosen), tf.gather(start + more, chosen)
-
-
-def _best_first(spans: _Spans) -> _Spans:
-    """Sorts by question, then stably by descending score."""
-    by_score = tf.argsort(spans.start_logit + spans.end_logit, direction="DESCENDING", stable=True)
-    return _take(spans, tf.gather(by_score, tf.argsort(tf.gather(spans.question, by_score), stable=True)))
+    return tf.gather(window, chosen), tf.gather(start, chosen), tf.gather(end, chosen)
 
 
 def _take(spans: _Spans, indices) -> _Spans:
@@ -204,7 +186,9 @@ def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, 
         different, number = tf.unique(names)
         kept = tf.math.unsorted_segment_min(tf.range(tf.size(names)), number, tf.size(different))
         kept = tf.gather(kept, tf.argsort(tf.gather(question, kept), stable=True))
-        kept = tf.boolean_mask(kept, _ranks(tf.gather(question, kept), num_questions) < most)
+        # The number of preceding spans of the same question.
+        firsts = tf.searchsorted(tf.gather(question, kept), tf.gather(question, kept), out_type=tf.int64)
+        kept = tf.boolean_mask(kept, tf.range(tf.size(kept, tf.int64)) - firsts < most)
         return seen + _SPANS_AT_ONCE, tf.gather(indices, kept), tf.gather(texts, kept)
 
     none = tf.zeros([0], tf.int64)
@@ -235,16 +219,3 @@ def _speller(tokens: ContextTokens):
         return spell(decoded.values, firsts, ends)
 
     return texts_of
-
-
-def _ranks(question, num_questions):
-    """Returns the number of preceding entries of the same question: [0, 0, 2], 3 -> [0, 1, 0]."""
-    firsts = tf.searchsorted(question, tf.range(num_questions), out_type=tf.int64)
-    return tf.range(tf.size(question, tf.int64)) - tf.gather(firsts, question)
-
-
-def _null_scores(windows: GraphWindows, num_questions, start_logits, end_logits):
-    """Returns the lowest sum of the logits of [CLS] over the windows of each question, float64 `[Q]`."""
-    firsts = windows.rows.row_starts()
-    sums = tf.cast(tf.gather(start_logits, firsts), tf.float64) + tf.cast(tf.gather(end_logits, firsts), tf.float64)
-    return tf.math.unsorted_segment_min(sums, windows.question, num_questions)

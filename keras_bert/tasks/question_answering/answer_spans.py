@@ -60,10 +60,11 @@ def best_spans(
         stop = int(np.searchsorted(window_splits, window_splits[first] + _WINDOWS_AT_ONCE, side="right")) - 1
         stop = max(stop, first + 1)
         batch = _Batch(windows, window_splits[first : stop + 1], start_logits, end_logits)
-        candidates = _candidates(batch, options)
+        candidates, splits = _candidates(batch, options)
         nulls = _null_scores(batch)
         for number in range(first, stop):
-            spans = _distinct(_best_first(candidates, batch, number - first), contexts[number], options)
+            places = splits[number - first : number - first + 2]
+            spans = _distinct(_best_first(candidates, batch, *places), contexts[number], options)
             spans = spans or _distinct(_exhaustive(batch, number - first, options), contexts[number], options)
             yield spans, nulls[number - first]
         first = stop
@@ -75,8 +76,7 @@ class _Batch:
     def __init__(self, windows: Windows, window_splits: np.ndarray, start_logits: np.ndarray, end_logits: np.ndarray):
         part = slice(window_splits[0], window_splits[-1])
         self.splits = window_splits - window_splits[0]  # the windows of each question
-        self.first_question = int(windows.question[part.start])
-        self.question = windows.question[part] - self.first_question
+        self.question = windows.question[part] - windows.question[part.start]
         self.first_column = windows.first_column[part]
         # The index, among all context tokens, that column 0 would have if the context began there.
         context = windows.context_of[windows.question[part]]
@@ -88,16 +88,11 @@ class _Batch:
         # A question without tokens ([CLS] [SEP] context) has no answer.
         asks = self.first_column > windows.options.num_special - 1
         self.in_context = asks[:, None] & (token >= 0) & (token < windows.num_tokens[part][:, None])
-        self.may_begin = self.in_context & self._has_best_window(windows, part, token)
-
-    def _has_best_window(self, windows: Windows, part: slice, token: np.ndarray) -> np.ndarray:
-        """Returns bool (v, S): whether no other window shows the context token with more context."""
         best, token_splits = windows.best_window
+        token += (token_splits[windows.question[part]] + windows.first_token[part])[:, None]
         number = np.arange(len(self.question)) - self.splits[self.question]
-        token_numbers = (token_splits[windows.question[part]] + windows.first_token[part])[:, None] + token
-        result = np.zeros(token.shape, bool)
-        result[self.in_context] = best[token_numbers[self.in_context]] == number.repeat(self.in_context.sum(axis=1))
-        return result
+        # -1 is the number of no window.
+        self.may_begin = np.append(best, -1)[np.where(self.in_context, token, -1)] == number[:, None]
 
 
 def _padded(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
@@ -109,8 +104,9 @@ def _padded(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return result
 
 
-def _candidates(batch: _Batch, options: AnswerOptions) -> dict[str, np.ndarray]:
-    """Returns the valid candidates: arrays `window`, `start`, `end` (columns), (c,), by question, the best first.
+def _candidates(batch: _Batch, options: AnswerOptions) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Returns window, start and end (columns) of the valid candidates, (c,) each, the best first, and the splits by
+    question.
 
     Ties are in the order of window, start and end, as in Google's stable sort.
     """
@@ -125,20 +121,14 @@ def _candidates(batch: _Batch, options: AnswerOptions) -> dict[str, np.ndarray]:
     score = batch.logits[0][window, start] + batch.logits[1][window, end]
     order = np.lexsort((-score, batch.question[window]))
     question = batch.question[window[order]]
-    return {
-        "window": window[order],
-        "start": start[order],
-        "end": end[order],
-        "splits": np.searchsorted(question, np.arange(len(batch.splits))),
-    }
+    splits = np.searchsorted(question, np.arange(len(batch.splits)))
+    return (window[order], start[order], end[order]), splits
 
 
-def _best_first(candidates: dict[str, np.ndarray], batch: _Batch, question: int) -> Iterator[tuple]:
-    """Yields the window and the columns of the candidates of a question, in blocks of arrays."""
-    first, stop = candidates["splits"][question : question + 2]
+def _best_first(candidates: Sequence[np.ndarray], batch: _Batch, first: int, stop: int) -> Iterator[tuple]:
+    """Yields the candidates `first:stop`, which are computed in blocks: few of them are asked for."""
     for begin in range(first, stop, 64):
-        part = slice(begin, min(begin + 64, stop))
-        yield from _spelt_out(batch, *(candidates[name][part] for name in ("window", "start", "end")))
+        yield from _spelt_out(batch, *(values[begin : min(begin + 64, stop)] for values in candidates))
 
 
 def _exhaustive(batch: _Batch, question: int, options: AnswerOptions) -> Iterator[tuple]:
@@ -212,9 +202,6 @@ class QuestionAnsweringOptions(Options):
     def model_arguments(self) -> dict[str, Any]:
         """Returns the options that the model's constructor takes."""
         threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
-        values = {
-            "null_threshold": threshold,
-            "doc_stride": self.doc_stride,
-            "max_query_length": self.max_query_length,
-        }
+        lengths = {"doc_stride": self.doc_stride, "max_query_length": self.max_query_length}
+        values = {"null_threshold": threshold, **lengths}
         return {name: value for name, value in values.items() if value is not None}

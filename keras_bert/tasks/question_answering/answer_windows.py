@@ -1,6 +1,5 @@
 """Cuts contexts of any length into windows, in the graph: `make_windows` of `tasks/question_answering/rows.py`."""
 
-import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -72,13 +71,10 @@ def context_tokens(windows: GraphWindows) -> tuple[tf.RaggedTensor, tf.RaggedTen
     is_best = tf.equal(score, tf.gather(best_score, token))
     best = tf.math.unsorted_segment_min(tf.where(is_best, window, window.dtype.max), token, windows.num_context_tokens)
     indices = tf.gather(windows.rows.row_starts() + windows.first_columns, window) + left
-    marked = functools.partial(_marked, shape=tf.shape(windows.rows.values))
-    return (
-        windows.rows.with_values(marked(indices)),
-        windows.rows.with_values(marked(tf.boolean_mask(indices, tf.equal(tf.gather(best, token), window)))),
-    )
+    shape = tf.cast(tf.shape(windows.rows.values), tf.int64)
 
+    def marked(indices):
+        values = tf.scatter_nd(indices[:, tf.newaxis], tf.ones_like(indices, tf.bool), shape)
+        return windows.rows.with_values(values)
 
-def _marked(indices, shape):
-    """[0, 2], [4] -> [True, False, True, False]"""
-    return tf.scatter_nd(indices[:, tf.newaxis], tf.ones_like(indices, tf.bool), tf.cast(shape, tf.int64))
+    return marked(indices), marked(tf.boolean_mask(indices, tf.equal(tf.gather(best, token), window)))

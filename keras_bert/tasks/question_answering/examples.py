@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.examples import check_weights, part_of
+from keras_bert.tasks.examples import Examples, check_weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
-class QuestionExamples:
+class QuestionExamples(Examples):
     """Questions about contexts, with or without answers.
 
     Attributes:
@@ -33,6 +33,8 @@ class QuestionExamples:
         InputError: there are no questions, a text is empty, an id is there twice, or the lengths differ.
     """
 
+    per_example = ("ids", "questions", "contexts", "answers", "weights")
+
     ids: Sequence[str]
     questions: Sequence[str]
     contexts: Sequence[str]
@@ -44,8 +46,7 @@ class QuestionExamples:
     def __post_init__(self):
         if not self.questions:
             raise InputError(f"{self.source}: there is no question.")
-        names = ("ids", "questions", "contexts", "answers", "weights")
-        columns = {name: getattr(self, name) for name in names}
+        columns = {name: getattr(self, name) for name in self.per_example}
         counts = {name: len(values) for name, values in columns.items() if values is not None}
         if len(set(counts.values())) > 1:
             raise InputError(f"{self.source}: the columns must have the same length. Received: {counts}")
@@ -58,13 +59,6 @@ class QuestionExamples:
             if not self.may_be_empty and (not question.strip() or not context.strip()):
                 kind = "context" if question.strip() else "question"
                 raise InputError(f"{self.source}: the {kind} of {name!r} is empty. Remove it or fill it in.")
-
-    def __len__(self):
-        return len(self.questions)
-
-    def part(self, first: int, stop: int) -> "QuestionExamples":
-        """Returns the questions `first:stop`."""
-        return part_of(self, ("ids", "questions", "contexts", "answers", "weights"), first, stop)
 
 
 def find_answer(context: str, answer: Answer) -> tuple[int, int] | None:

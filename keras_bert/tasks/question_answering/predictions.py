@@ -3,32 +3,25 @@
 import os
 from collections.abc import Sequence
 
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.json_files import write_json
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.scores import score_question
+from keras_bert.tasks.report_files import write_table
 
 
 def write_answers(folder: str | os.PathLike, ids: Sequence[str], answers: Sequence[FoundAnswer]) -> None:
     """Writes `predictions.json`, `nbest_predictions.json` and, if answers may be "none", `null_odds.json`."""
-    named = dict(zip(ids, answers, strict=True))
-    nbest = {
-        name: [
-            {
-                "text": candidate.text,
-                "probability": candidate.probability,
-                "start_logit": candidate.start_logit,
-                "end_logit": candidate.end_logit,
-            }
-            for candidate in answer.nbest
-        ]
-        for name, answer in named.items()
+    keys = ("text", "probability", "start_logit", "end_logit")
+    columns = {
+        "predictions": [answer.text for answer in answers],
+        "nbest_predictions": [[{key: getattr(one, key) for key in keys} for one in answer.nbest] for answer in answers],
     }
-    _write_json(folder, "predictions.json", {name: answer.text for name, answer in named.items()})
-    _write_json(folder, "nbest_predictions.json", nbest)
-    if all(answer.null_score_difference is not None for answer in answers):
-        _write_json(folder, "null_odds.json", {name: answer.null_score_difference for name, answer in named.items()})
+    odds = [answer.null_score_difference for answer in answers]
+    if None not in odds:
+        columns["null_odds"] = odds
+    for name, values in columns.items():
+        write_json(os.path.join(folder, f"{name}.json"), dict(zip(ids, values, strict=True)), indent=4)
 
 
 def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> None:
@@ -44,13 +37,7 @@ def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: S
         if not score.exact:
             shown = " | ".join(dict.fromkeys(right_answers))
             texts = (examples.ids[number], examples.questions[number], shown, answer.text)
-            rows.append((score.f1, -answer.probability, [" ".join(text.split()) for text in texts]))
-    rows.sort(key=lambda row: row[:2])
-    with atomic_file(path) as file:
-        file.write(b"id\tquestion\tanswers\tpredicted\tf1\tprobability\n")
-        for f1, probability, texts in rows:
-            file.write(("\t".join([*texts, f"{f1:.4f}", f"{-probability:.4f}"]) + "\n").encode("utf-8", "replace"))
-
-
-def _write_json(folder: str | os.PathLike, name: str, value: dict) -> None:
-    write_json(os.path.join(folder, name), value, indent=4)
+            rows.append((score.f1, answer.probability, [" ".join(text.split()) for text in texts]))
+    rows.sort(key=lambda row: (row[0], -row[1]))
+    header = ["id", "question", "answers", "predicted", "f1", "probability"]
+    write_table(path, header, ([*texts, f"{f1:.4f}", f"{probability:.4f}"] for f1, probability, texts in rows))

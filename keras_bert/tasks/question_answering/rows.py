@@ -95,11 +95,8 @@ class Windows:
         Args:
             spans: for each question, the characters `start:end` of its answer in the context, or None.
         """
-        return self.columns_of([self.tokens_of(question, span) for question, span in enumerate(spans)])
-
-    def columns_of(self, tokens: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
-        """As `positions`, for answers that are given by their first and last context token."""
-        found = np.array([pair or (-1, -1) for pair in tokens], np.int64).reshape(-1, 2)
+        tokens = [self.tokens_of(question, span) or (-1, -1) for question, span in enumerate(spans)]
+        found = np.array(tokens, np.int64).reshape(-1, 2)
         first, last = found[self.question].T
         is_seen = (first >= self.first_token) & (last < self.first_token + self.num_tokens)
         shift = self.first_column - self.first_token
@@ -126,9 +123,7 @@ class Windows:
 
         Reference: google-research/bert `_check_is_max_context`.
         """
-        num_tokens = self.contexts.lengths[self.context_of]
-        splits = np.concatenate([[0], np.cumsum(num_tokens)])
-        first_window = np.searchsorted(self.question, np.arange(len(num_tokens)))
+        splits = np.concatenate([[0], np.cumsum(self.contexts.lengths[self.context_of])])
         # All pairs (window, context token).
         window = np.repeat(np.arange(len(self)), self.num_tokens)
         left = np.arange(len(window)) - np.repeat(np.cumsum(self.num_tokens) - self.num_tokens, self.num_tokens)
@@ -140,7 +135,7 @@ class Windows:
         np.maximum.at(best_score, token, score)
         best = np.full(splits[-1], len(self))
         np.minimum.at(best, token, np.where(score == best_score[token], window, len(self)))
-        return best - np.repeat(first_window, num_tokens), splits
+        return best - np.searchsorted(self.question, self.question)[best], splits
 
 
 def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, options: WindowOptions) -> Windows:

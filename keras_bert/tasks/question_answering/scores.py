@@ -55,17 +55,13 @@ def normalized_answer(text: str, language: str | None = None) -> str:
     if language is None:
         text = _ENGLISH_ARTICLES.sub(" ", text.translate(_ASCII_PUNCTUATION))
         return " ".join(text.split())
-    _check_language(language)
+    check_choice("language", language, LANGUAGES)
     text = "".join(character for character in text if not _is_punctuation(character))
     if _MLQA_ARTICLES[language]:
         text = re.sub(_MLQA_ARTICLES[language], " ", text)
     if language == "zh":
         text = _CHINESE_CHARACTER.sub(r" \1 ", text)
     return " ".join(text.split())
-
-
-def _check_language(language: str) -> None:
-    check_choice("language", language, LANGUAGES)
 
 
 @functools.cache
@@ -125,23 +121,6 @@ def _f1(right_answers: list[str], found: list[str], empty_f1: float) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def score_questions(
-    answers: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, str],
-    *,
-    as_in_1_1: bool = False,
-    language: str | None = None,
-) -> dict[str, QuestionScore]:
-    """Returns id -> scores. Questions without a prediction get 0; predictions for unknown ids are ignored."""
-    nothing = QuestionScore(0, 0.0)
-    return {
-        name: score_question(texts, predictions[name], as_in_1_1=as_in_1_1, language=language)
-        if name in predictions
-        else nothing
-        for name, texts in answers.items()
-    }
-
-
 def squad_scores(
     answers: Mapping[str, Sequence[str]],
     predictions: Mapping[str, str],
@@ -155,7 +134,8 @@ def squad_scores(
 
     Args:
         answers: question id -> texts of its answers; empty if the context does not answer the question.
-        predictions: question id -> predicted text; "" for no answer.
+        predictions: question id -> predicted text; "" for no answer. Questions without a prediction get 0; predictions
+            for unknown ids are ignored.
         null_odds: question id -> score of no answer, to find the best thresholds; or None.
         null_threshold: a prediction counts as no answer if its `null_odds` exceed this.
         as_in_1_1: whether to use the rules of SQuAD 1.1, see `score_question`.
@@ -171,11 +151,26 @@ def squad_scores(
     """
     if not answers:
         raise InputError("There is no question to score.")
-    raw = score_questions(answers, predictions, as_in_1_1=as_in_1_1, language=language)
+    raw = {
+        name: score_question(texts, predictions[name], as_in_1_1=as_in_1_1, language=language)
+        if name in predictions
+        else QuestionScore(0, 0.0)
+        for name, texts in answers.items()
+    }
+    scores = raw
     if null_odds is not None:
-        _check_odds(answers, null_odds)
-    scores = raw if null_odds is None else _with_threshold(raw, answers, null_odds, null_threshold)
-    results = _means(scores.values())
+        missing = [name for name in answers if name not in null_odds]
+        if missing:
+            raise InputError(
+                f"Every question must have null odds. Received: {len(missing)} questions without, such as "
+                f"{missing[0]!r}. Add a number for each."
+            )
+        no_answer = {True: QuestionScore(0, 0.0), False: QuestionScore(1, 1.0)}
+        scores = {
+            name: no_answer[bool(answers[name])] if null_odds[name] > null_threshold else score
+            for name, score in raw.items()
+        }
+    results = _means(list(scores.values()))
     for prefix, wants_answer in (("HasAns", True), ("NoAns", False)):
         part = [scores[name] for name, texts in answers.items() if bool(texts) == wants_answer]
         if part:
@@ -221,25 +216,7 @@ def best_threshold(
     return 100.0 * best / len(earned), threshold
 
 
-def _check_odds(answers: Mapping[str, Sequence[str]], null_odds: Mapping[str, float]) -> None:
-    missing = [name for name in answers if name not in null_odds]
-    if missing:
-        raise InputError(
-            f"Every question must have null odds. Received: {len(missing)} questions without, such as {missing[0]!r}. "
-            "Add a number for each."
-        )
-
-
-def _with_threshold(scores, answers, null_odds, threshold) -> dict[str, QuestionScore]:
-    unanswered = {True: QuestionScore(0, 0.0), False: QuestionScore(1, 1.0)}
-    return {
-        name: unanswered[bool(answers[name])] if null_odds[name] > threshold else score
-        for name, score in scores.items()
-    }
-
-
-def _means(scores) -> dict[str, float | int]:
-    scores = list(scores)
+def _means(scores: Sequence[QuestionScore]) -> dict[str, float | int]:
     return {
         "exact": 100.0 * sum(score.exact for score in scores) / len(scores),
         "f1": 100.0 * sum(score.f1 for score in scores) / len(scores),

@@ -70,17 +70,17 @@ class QuestionAnsweringTask(TextTask):
         notes = _length_notes(examples, windows, options)
         if examples.answers is None:
             return QuestionRows(windows.rows, notes, windows)
-        located = locate_answers(examples, windows)
+        starts, ends, is_known, further = locate_answers(examples, windows)
         weights = np.ones(len(examples), np.float32) if examples.weights is None else np.asarray(examples.weights)
         rows = windows.rows.with_labels(
             **{
-                features.START_POSITIONS: located.starts.astype(np.int32),
-                features.END_POSITIONS: located.ends.astype(np.int32),
+                features.START_POSITIONS: starts.astype(np.int32),
+                features.END_POSITIONS: ends.astype(np.int32),
                 features.EXAMPLE_WEIGHTS: weights[windows.question].astype(np.float32),
-                features.IS_REAL_EXAMPLE: located.is_known[windows.question].astype(np.int32),
+                features.IS_REAL_EXAMPLE: is_known[windows.question].astype(np.int32),
             }
         )
-        return QuestionRows(rows, [*notes, *located.notes], windows)
+        return QuestionRows(rows, [*notes, *further], windows)
 
     def answers(
         self,
@@ -112,9 +112,10 @@ class QuestionAnsweringTask(TextTask):
             row[: len(answer.nbest)] = [candidate.start_logit + candidate.end_logit for candidate in answer.nbest]
         if examples.answers is None:
             return scores, None
+        right_answers = [{normalized_answer(one.text) for one in right} or {""} for right in examples.answers]
         gold = [
             next((number for number, found in enumerate(answer.nbest) if normalized_answer(found.text) in right), -1)
-            for answer, right in zip(answers, map(_normalized, examples.answers), strict=True)
+            for answer, right in zip(answers, right_answers, strict=True)
         ]
         return scores, np.array(gold)
 
@@ -159,18 +160,15 @@ class QuestionAnsweringTask(TextTask):
         right_answers = {
             name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
         }
-        given = {name: answer.text for name, answer in zip(examples.ids, answers, strict=True)}
+        named = dict(zip(examples.ids, answers, strict=True))
+        given = {name: answer.text for name, answer in named.items()}
         scores = squad_scores(right_answers, given, as_in_1_1=all(right_answers.values()))
-        if all(answer.null_score_difference is not None for answer in answers):
-            best = {name: answer.best_text for name, answer in zip(examples.ids, answers, strict=True)}
-            odds = {name: answer.null_score_difference for name, answer in zip(examples.ids, answers, strict=True)}
+        odds = {name: answer.null_score_difference for name, answer in named.items()}
+        if None not in odds.values():
+            best = {name: answer.best_text for name, answer in named.items()}
             with_odds = squad_scores(right_answers, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
-
-
-def _normalized(answers: Sequence[Answer]) -> set[str]:
-    return {normalized_answer(answer.text) for answer in answers} or {""}
 
 
 def _span_of(target, answer: FoundAnswer, context: str) -> tuple[int, int] | None:
@@ -210,11 +208,7 @@ def _length_notes(examples: QuestionExamples, windows: Windows, options: WindowO
 def _answers_of(y: Any) -> list[list[Answer]]:
     """Returns the answers of each question."""
     if isinstance(y, Mapping):  # a data set or a table with two columns
-        _check_names(y, 0)
-        texts, starts = as_list(y["text"], "texts of answers"), as_list(y["answer_start"], "starts of answers")
-        if len(texts) != len(starts):
-            raise InputError(f"{len(texts)} answers but {len(starts)} starts of answers.")
-        y = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+        y = [{"text": text, "answer_start": start} for text, start in _texts_and_starts(y, 0)]
     return [_answers_of_one(value, number) for number, value in enumerate(as_list(y, "answers"), start=1)]
 
 
@@ -230,27 +224,32 @@ def _answers_of_one(value: Any, number: int) -> list[Answer]:
             f'The answer to question {number} must be an Answer, {{"text": ..., "answer_start": ...}}, a list of '
             f"these, or None where there is none. Received: {value!r:.100}"
         )
-    _check_names(value, number)
-    texts, starts = value["text"], value["answer_start"]
-    if isinstance(texts, (str, bytes)):
-        texts, starts = [texts], [starts]
-    texts, starts = as_list(texts, f"answers to question {number}"), as_list(starts, f"starts of question {number}")
-    if len(texts) != len(starts):
-        raise InputError(f"Question {number} has {len(texts)} answers but {len(starts)} starts of answers.")
-    for text, start in zip(texts, starts, strict=True):
+    answers = []
+    for text, start in _texts_and_starts(value, number):
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
             raise InputError(
                 f"An answer to question {number} must have a text and the number of the character where it begins. "
                 f"Received: {text!r:.100} and {start!r}"
             )
-    return [Answer(text, start) for text, start in zip(texts, starts, strict=True)]
+        answers.append(Answer(text, start))
+    return answers
 
 
-def _check_names(value: Mapping, number: int) -> None:
+def _texts_and_starts(value: Mapping, number: int) -> list[tuple]:
+    """Returns the texts of the answers to a question and their starts; for the number 0, those of all questions."""
     missing = [name for name in ("text", "answer_start") if name not in value]
     if missing:
         place = f"The answer to question {number}" if number else "y"
         raise InputError(f"{place} has no {' and no '.join(missing)}. Received: {', '.join(map(str, value))}")
+    texts, starts = value["text"], value["answer_start"]
+    if number and isinstance(texts, (str, bytes)):
+        texts, starts = [texts], [starts]
+    texts = as_list(texts, f"answers to question {number}" if number else "texts of answers")
+    starts = as_list(starts, f"starts of question {number}" if number else "starts of answers")
+    if len(texts) != len(starts):
+        owner = f"Question {number} has " if number else ""
+        raise InputError(f"{owner}{len(texts)} answers but {len(starts)} starts of answers.")
+    return list(zip(texts, starts, strict=True))
 
 
 _BEST = {"answer": ("",), "start": (-1,), "end": (-1,), "probability": (0.0,)}

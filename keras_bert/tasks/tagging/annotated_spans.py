@@ -59,8 +59,7 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
     """
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{place}: the spans must be a list. Received: {given!r:.100}")
-    units = _Units(text) if isinstance(text, str) else None
-    spans = sorted(_read_span(one, text, units, f"{place}: span {number}") for number, one in enumerate(given, start=1))
+    spans = sorted(_read_span(one, text, f"{place}: span {number}") for number, one in enumerate(given, start=1))
     for first, second in itertools.pairwise(() if may_overlap else spans):
         if second.start < first.end:
             raise InputError(
@@ -154,13 +153,13 @@ def span_lines(sentences: TaggedSentences, answers: Sequence[TagsAnswer]) -> Ite
         yield json.dumps(line | {sentences.span_key: spans}, ensure_ascii=False)
 
 
-def _read_span(one: Any, text: Text, units: "_Units | None", place: str) -> Span:
+def _read_span(one: Any, text: Text, place: str) -> Span:
     start, end, kind, quoted = _parts(one, place)
     if any(isinstance(value, bool) or not isinstance(value, numbers.Integral) for value in (start, end)):
         raise InputError(f"{place}: start and end must be whole numbers. Received: {one!r:.200}")
     span = Span(int(start), int(end), kind)
-    if isinstance(quoted, str) and units is not None and not _is_at(span, text, quoted):
-        converted = next((other for other in units.converted(span) if _is_at(other, text, quoted)), None)
+    if isinstance(quoted, str) and isinstance(text, str) and not _is_at(span, text, quoted):
+        converted = next((other for other in _in_code_points(span, text) if _is_at(other, text, quoted)), None)
         if converted is None:
             found = text[max(span.start, 0) : max(span.end, 0)]
             raise InputError(
@@ -202,30 +201,22 @@ def _is_at(span: Span, text: str, quoted: str) -> bool:
     return "".join(found.split()) == "".join(quoted.replace("\\n", "\n").split())
 
 
-class _Units:
-    r"""Converts places in a text from the units of annotation tools to code points.
+def _in_code_points(span: Span, text: str) -> Iterator[Span]:
+    r"""Yields a span for each way to count of annotation tools: in UTF-16 units, \r\n as one character, or both."""
+    for starts in _starts_in_tools(text):
+        yield span._replace(start=bisect.bisect_left(starts, span.start), end=bisect.bisect_left(starts, span.end))
 
-    Tools in browsers count UTF-16 units, a line break \r\n as one character, or both.
-    """
 
-    def __init__(self, text: str):
-        self._text = text
-
-    @functools.cached_property
-    def _starts(self) -> list[list[int]]:
-        """For each way to count, the place of each character, and of the end of the text."""
-        doubled = [character > "\uffff" for character in self._text]
-        joined = [pair == ("\r", "\n") for pair in itertools.pairwise(self._text + " ")]
-        none = [False] * len(self._text)
-        return [
-            list(itertools.accumulate((1 + more - less for more, less in zip(*way, strict=True)), initial=0))
-            for way in ((doubled, none), (none, joined), (doubled, joined))
-        ]
-
-    def converted(self, span: Span) -> Iterator[Span]:
-        """Yields the span in code points, for each way to count."""
-        for starts in self._starts:
-            yield span._replace(start=bisect.bisect_left(starts, span.start), end=bisect.bisect_left(starts, span.end))
+@functools.lru_cache(maxsize=1)
+def _starts_in_tools(text: str) -> list[list[int]]:
+    """Returns, for each way to count, the place of each character, and of the end of the text."""
+    doubled = [character > "\uffff" for character in text]
+    joined = [pair == ("\r", "\n") for pair in itertools.pairwise(text + " ")]
+    none = [False] * len(text)
+    return [
+        list(itertools.accumulate((1 + more - less for more, less in zip(*way, strict=True)), initial=0))
+        for way in ((doubled, none), (none, joined), (doubled, joined))
+    ]
 
 
 def _tags(spans: Sequence[Span], words: Sequence[tuple[int, int]], text: Text) -> tuple[list[str], list]:

@@ -124,9 +124,10 @@ def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[Tags
         inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
     """
     if arrays.keys() >= {"tags", "probabilities"} and "words" in inputs:
-        return [_of_words(row, *asked) for row, *asked in zip(rows_of(arrays), *_words_of(inputs), strict=True)]
+        rows = zip(rows_of(arrays), inputs["words"], inputs["num_words"], strict=True)
+        return [_of_words(row, words, int(count)) for row, words, count in rows]
     if arrays.keys() >= {"words", "tags", "probabilities"}:
-        return [_of_tags(row) for row in rows_of(arrays)]
+        return [_of_words(row, row["words"], _num_used(row)) for row in rows_of(arrays)]
     if arrays.keys() >= {"entities", "types", "starts", "ends", "probabilities"} and "text" in inputs:
         rows = zip(rows_of(arrays), inputs["text"], strict=True)
         return [TagsAnswer(_served_entities(row, row["probabilities"], text), (), [], (), None) for row, text in rows]
@@ -136,59 +137,36 @@ def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[Tags
 def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarray, labels: TagLabels) -> TagsAnswer:
     words = sentences.words[number]
     tags = [labels.names[best] for best in log_probabilities.argmax(axis=1)]
-    entities: tuple = ()
+    entities: list = []
     if labels.answer_scheme is not None:
         found = tag_schemes.read_entities(tags)
         tags = tag_schemes.write_tags(found, len(tags), labels.answer_scheme)
-        text = sentences.texts[number] if sentences.texts else None
-        spans = sentences.spans[number] if sentences.spans and text is not None else None
+        text, places = sentences.text_and_places(number)
         probabilities = np.exp(log_probabilities)
-        entities = tuple(
-            _entity(one, words, text, spans, probabilities[one.start : one.end, _columns(one, labels)]) for one in found
-        )
+        for one in found:
+            start, end = places[one.start][0], places[one.end - 1][1]
+            of_type = [column for column, label in enumerate(labels.names) if label[2:] == one.type]
+            probability = float(probabilities[one.start : one.end, of_type].sum(axis=1).mean())
+            place = (start, end) if sentences.given_as_text(number) else (one.start, one.end)
+            entities.append(EntityAnswer(one.type, *place, text[start:end], probability))
     best = np.exp(log_probabilities.max(axis=1)).tolist()
-    return TagsAnswer(entities, tuple(words), list(tags), tuple(best), log_probabilities.astype(np.float32))
-
-
-def _columns(entity: tag_schemes.Entity, labels: TagLabels) -> list[int]:
-    """Returns the indices of all labels of the entity's type."""
-    return [number for number, label in enumerate(labels.names) if label[2:] == entity.type]
-
-
-def _entity(
-    entity: tag_schemes.Entity, words: Sequence[str], text: str | None, spans, probabilities: np.ndarray
-) -> EntityAnswer:
-    probability = float(probabilities.sum(axis=1).mean())
-    if text is None:
-        joined = " ".join(words[entity.start : entity.end])
-        return EntityAnswer(entity.type, entity.start, entity.end, joined, probability)
-    start, end = spans[entity.start][0], spans[entity.end - 1][1]
-    return EntityAnswer(entity.type, start, end, text[start:end], probability)
-
-
-def _words_of(inputs: Mapping) -> tuple[list, list]:
-    """Returns the words of each sentence, and their number."""
-    return list(inputs["words"]), list(map(int, inputs["num_words"]))
+    return TagsAnswer(tuple(entities), tuple(words), list(tags), tuple(best), log_probabilities.astype(np.float32))
 
 
 def _of_words(row: Mapping[str, Any], words: Sequence, count: int) -> TagsAnswer:
     entities = _served_entities(row, row["entity_probabilities"]) if "entities" in row else ()
-    tags, probabilities = row["tags"][:count], row["probabilities"][:count]
-    return TagsAnswer(entities, *_columns_of(words[:count], tags, probabilities), None)
+    tags, probabilities = list(map(text_of, row["tags"][:count])), tuple(map(float, row["probabilities"][:count]))
+    return TagsAnswer(entities, tuple(map(text_of, words[:count])), tags, probabilities, None)
 
 
-def _of_tags(row: Mapping[str, Any]) -> TagsAnswer:
-    count = int((np.asarray(row["starts"]) >= 0).sum())
-    return TagsAnswer((), *_columns_of(*(row[name][:count] for name in ("words", "tags", "probabilities"))), None)
-
-
-def _columns_of(words, tags, probabilities) -> tuple[tuple, list, tuple]:
-    return tuple(map(text_of, words)), list(map(text_of, tags)), tuple(map(float, probabilities))
+def _num_used(row: Mapping[str, Any]) -> int:
+    """Returns the number of entries that are not padding."""
+    return int((np.asarray(row["starts"]) >= 0).sum())
 
 
 def _served_entities(row: Mapping[str, Any], probabilities, text: str | bytes | None = None) -> tuple:
     """Returns the entities of a row: of a text, whose bytes the server counted, or of words."""
-    count = int((np.asarray(row["starts"]) >= 0).sum())
+    count = _num_used(row)
     starts, ends = (list(map(int, row[name][:count])) for name in ("starts", "ends"))
     places = list(zip(starts, ends, strict=True)) if text is None else characters_of(text, starts, ends)
     return tuple(

@@ -1,11 +1,12 @@
 """Sentences with a tag for every word: named entities, parts of speech."""
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.examples import check_weights, part_of
+from keras_bert.tasks.examples import Examples, check_weights
 from keras_bert.tasks.tagging import tag_schemes
 
 # With fewer words there is no note that words and tags may be swapped.
@@ -13,7 +14,7 @@ _FEW_WORDS = 50
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggedSentences:
+class TaggedSentences(Examples):
     """Sentences in words, with or without tags.
 
     Attributes:
@@ -33,6 +34,8 @@ class TaggedSentences:
     Raises:
         InputError: there are no sentences, a word or a sentence is empty, the lengths differ, or a weight is invalid.
     """
+
+    per_example = ("words", "tags", "documents", "locations", "weights", "texts", "spans")
 
     words: Sequence[Sequence[str]]
     tags: Sequence[Sequence[str]] | None = None
@@ -62,16 +65,19 @@ class TaggedSentences:
                     f"{self.source}: {self.place(number)} has {len(words)} words but {len(self.tags[number])} tags."
                 )
 
-    def __len__(self):
-        return len(self.words)
-
-    def part(self, first: int, stop: int) -> "TaggedSentences":
-        """Returns the sentences `first:stop`."""
-        columns = ("words", "tags", "documents", "locations", "weights", "texts", "spans")
-        return part_of(self, columns, first, stop)
-
     def place(self, number: int) -> str:
         return self.locations[number] if self.locations else f"sentence {number + 1}"
+
+    def given_as_text(self, number: int) -> bool:
+        return bool(self.texts) and self.texts[number] is not None
+
+    def text_and_places(self, number: int) -> tuple[str, Sequence[tuple[int, int]]]:
+        """Returns a text and the characters `start:end` of each word; words that have no text are joined by spaces."""
+        if self.given_as_text(number):
+            return self.texts[number], self.spans[number]
+        words = self.words[number]
+        starts = itertools.accumulate((len(word) + 1 for word in words), initial=0)
+        return " ".join(words), [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
 
     @property
     def all_tags(self) -> list[str]:

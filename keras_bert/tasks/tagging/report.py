@@ -1,19 +1,23 @@
 """The evaluation report of a tagger: scores of each entity type, and the worst errors; and its tags as a CoNLL file."""
 
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
+from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
+from keras_bert.tasks.report_files import (
+    aligned,
+    draw_labels,
+    write_errors,
+    write_table,
+    write_text,
+)
 from keras_bert.tasks.tagging.examples import TaggedSentences
-from keras_bert.tasks.tagging.scores import EntityScores, TagLists, entity_scores
+from keras_bert.tasks.tagging.scores import TagLists, entity_scores
 from keras_bert.tasks.tagging.tag_schemes import find_scheme, read_entities
 
-_HEADER = ("type", "precision", "recall", "f1", "occurs", "predicted")
-_MOST_TYPES_DRAWN = 40
-_LONGEST_NAME = 24
+_HEADER = ("type", *SCORES_OF_LABELS)
 
 
 def write_tag_report(
@@ -44,57 +48,35 @@ def write_tag_report(
         InputError: the files cannot be written.
     """
     marks_entities = find_scheme(tag for tags in (*gold, *predicted) for tag in tags) is not None
-    table = _entity_rows(entity_scores(gold, predicted)) if marks_entities else _tag_rows(gold, predicted)
-    name = "entities" if marks_entities else "tags"
+    if marks_entities:
+        name, describe = "entities", _entities_in_words
+        table = [list(dataclasses.astuple(row)) for row in entity_scores(gold, predicted).rows]
+    else:
+        name, describe, table = "tags", _wrong_words, _tag_table(gold, predicted)
     write_table(os.path.join(folder, f"{name}.tsv"), _HEADER, table)
-    describe = _entities_in_words if marks_entities else _wrong_words
-    wrong = [
-        number
-        for number in np.argsort(-np.asarray(losses), kind="stable")
-        if list(gold[number]) != list(predicted[number])
-    ]
-    write_table(
-        os.path.join(folder, "errors.tsv"),
-        ["sentence", "text", "right", "predicted", "loss"],
-        (
-            [
-                number + 1,
-                " ".join(words[number]),
-                describe(words[number], gold[number], predicted[number]),
-                describe(words[number], predicted[number], gold[number]),
-                float(losses[number]),
-            ]
-            for number in wrong
-        ),
-    )
+    pairs = list(zip(words, gold, predicted, strict=True))
+    columns = {
+        "text": [" ".join(sentence) for sentence in words],
+        "right": [describe(sentence, right, found) for sentence, right, found in pairs],
+        "predicted": [describe(sentence, found, right) for sentence, right, found in pairs],
+        "loss": losses,
+    }
+    num_wrong = write_errors(folder, "sentence", columns, [list(right) != list(found) for _, right, found in pairs])
     counts = [["sentences", len(words)], ["words", sum(map(len, words))]]
     text = aligned(["", "value"], [*counts, *([key, float(value)] for key, value in scores.items())])
     text += "\n" + aligned(_HEADER, table)
-    text += f"\n{len(wrong)} of {len(words)} sentences have a wrong tag: errors.tsv\n"
+    text += f"\n{num_wrong} of {len(words)} sentences have a wrong tag: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
-    _draw(os.path.join(folder, f"{name}.png"), table, "Types" if marks_entities else "Tags")
+    draw_labels(os.path.join(folder, f"{name}.png"), table, "Types" if marks_entities else "Tags")
 
 
-def _entity_rows(scores: EntityScores) -> list[list]:
-    return [[row.name, row.precision, row.recall, row.f1, row.support, row.predicted] for row in scores.rows]
-
-
-def _tag_rows(gold: TagLists, predicted: TagLists) -> list[list]:
+def _tag_table(gold: TagLists, predicted: TagLists) -> list[list]:
     """Returns the rows of the table for tags that mark no entities, counted by word."""
     pairs = [pair for tags in zip(gold, predicted, strict=True) for pair in zip(*tags, strict=True)]
     right = Counter(one for one, other in pairs if one == other)
     occurs, guessed = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    return [
-        [
-            tag,
-            right[tag] / guessed[tag] if guessed[tag] else 0.0,
-            right[tag] / occurs[tag] if occurs[tag] else 0.0,
-            2 * right[tag] / (guessed[tag] + occurs[tag]),
-            occurs[tag],
-            guessed[tag],
-        ]
-        for tag in sorted(occurs | guessed)
-    ]
+    tags = sorted(occurs | guessed)
+    return label_table(tags, *([counts[tag] for tag in tags] for counts in (right, guessed, occurs)), undefined=0.0)
 
 
 def _entities_in_words(words: Sequence[str], tags: Sequence[str], _: Sequence[str]) -> str:
@@ -107,28 +89,6 @@ def _wrong_words(words: Sequence[str], tags: Sequence[str], others: Sequence[str
     """`flies (VERB), fast (ADV)`: the words whose tags differ."""
     rows = zip(words, tags, others, strict=True)
     return ", ".join(f"{word} ({tag})" for word, tag, other in rows if tag != other)
-
-
-def _draw(path: str, table: list[list], title: str) -> None:
-    rows = sorted(table, key=lambda row: -row[4])[:_MOST_TYPES_DRAWN] if len(table) > _MOST_TYPES_DRAWN else table
-
-    def on(axis):
-        heights = np.arange(len(rows))
-        for offset, column, color, name in (
-            (-0.25, 1, GREY, "precision"),
-            (0, 2, ORANGE, "recall"),
-            (0.25, 3, BLUE, "F1"),
-        ):
-            axis.barh(heights + offset, [row[column] for row in rows], 0.23, color=color, label=name)
-        names = [row[0] if len(row[0]) <= _LONGEST_NAME else row[0][: _LONGEST_NAME - 1] + "…" for row in rows]
-        labels = [f"{name} ({row[4]})" for name, row in zip(names, rows, strict=True)]
-        axis.set_yticks(heights, labels, parse_math=False)
-        axis.invert_yaxis()
-        axis.set_xlim(0, 1)
-        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-        axis.set_title(f"{title}, and how often they occur", loc="left", fontsize=10)
-
-    draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
 
 
 def conll_lines(sentences: TaggedSentences, predicted: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.scores import label_table
 from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, canonical_tags, find_scheme, read_entities, write_tags
 
 TagLists = Sequence[Sequence[str]]
@@ -68,7 +69,10 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
         EntityScore(name='micro', precision=0.5, recall=1.0, f1=0.666..., support=1, predicted=2)
     """
     _check_pairs(gold, predicted)
-    gold_entities, predicted_entities = _entities(gold, "the right tags"), _entities(predicted, "the predicted tags")
+    read = [_entities(gold, "the right tags"), _entities(predicted, "the predicted tags")]
+    gold_entities, predicted_entities = (
+        {(number, entity) for number, entities in enumerate(side) for entity in entities} for side in read
+    )
     support, found = _count_by_type(gold_entities), _count_by_type(predicted_entities)
     correct = _count_by_type(gold_entities & predicted_entities)
     types = tuple(
@@ -80,27 +84,28 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
         for figure in ("precision", "recall", "f1")
     )
     macro = EntityScore("macro", precision, recall, f1, micro.support, micro.predicted)
-    return EntityScores(types, micro, macro, tag_accuracy(_as_bio(gold), _as_bio(predicted)))
+    in_bio = [[write_tags(*pair) for pair in zip(side, map(len, gold), strict=True)] for side in read]
+    return EntityScores(types, micro, macro, tag_accuracy(*in_bio))
 
 
 def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
     """Returns the share of words with the right tag: the score of tags that mark no entities (parts of speech)."""
     _check_pairs(gold, predicted)
-    pairs = [pair for pair in zip(gold, predicted, strict=True)]
+    pairs = zip(gold, predicted, strict=True)
     right = sum(left == right for one, other in pairs for left, right in zip(one, other, strict=True))
     return right / sum(map(len, gold))
 
 
-def _entities(tags_of_sentences: TagLists, source: str) -> set[tuple[int, Entity]]:
-    """Returns the entities of all sentences, each with the number of its sentence."""
+def _entities(tags_of_sentences: TagLists, source: str) -> list[list[Entity]]:
+    """Returns the entities of each sentence."""
     all_tags = {tag for tags in tags_of_sentences for tag in tags}
     if find_scheme(all_tags, source) is None and all_tags != {OUTSIDE}:
         raise InputError(
             f"{source} mark no entities: expected tags like B-PER, I-PER and O. Received: "
             f"{', '.join(sorted(all_tags)[:10])}. Use tag_accuracy for such tags."
         )
-    canonical = _canonical(tags_of_sentences)
-    return {(number, entity) for number, tags in enumerate(canonical) for entity in read_entities(tags)}
+    names = canonical_tags(all_tags)
+    return [read_entities([names[tag] for tag in tags]) for tags in tags_of_sentences]
 
 
 def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
@@ -109,23 +114,8 @@ def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
 
 def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
     """Returns precision, recall and F1; 0 / 0 counts as 0, as in conlleval."""
-    return EntityScore(
-        name,
-        precision=correct / predicted if predicted else 0.0,
-        recall=correct / support if support else 0.0,
-        f1=2 * correct / (predicted + support) if predicted + support else 0.0,
-        support=support,
-        predicted=predicted,
-    )
-
-
-def _as_bio(tags_of_sentences: TagLists) -> list[list[str]]:
-    return [write_tags(read_entities(tags), len(tags)) for tags in _canonical(tags_of_sentences)]
-
-
-def _canonical(tags_of_sentences: TagLists) -> list[list[str]]:
-    names = canonical_tags(tag for tags in tags_of_sentences for tag in tags)
-    return [[names[tag] for tag in tags] for tags in tags_of_sentences]
+    [row] = label_table([name], [correct], [predicted], [support], undefined=0.0)
+    return EntityScore(*row)
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:

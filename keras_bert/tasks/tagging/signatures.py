@@ -113,7 +113,8 @@ def _of_words(tag):
         is_word = tf.sequence_mask(num_words, tf.shape(words)[1])
         lengths = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
         splits = tf.concat([[0], tf.cumsum(lengths)], 0)
-        flat = _valid(tf.boolean_mask(words, is_word))
+        points = tf.strings.unicode_decode(tf.boolean_mask(words, is_word), "UTF-8", errors="ignore")
+        flat = tf.strings.unicode_encode(points, "UTF-8")  # without invalid UTF-8
         tags, probabilities, entities = tag(flat, splits)
         outputs = _in_rows({"tags": tags, "probabilities": probabilities}, splits, tf.shape(words)[1])
         if not entities:
@@ -179,11 +180,6 @@ def _in_rows(values: dict, splits, width=None) -> dict:
         shape = None if width is None else tf.stack([-1, width])
         result[name] = rows.to_tensor(nothing, shape=shape)
     return result
-
-
-def _valid(texts):
-    """Removes invalid UTF-8."""
-    return tf.strings.unicode_encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"), "UTF-8")
 
 
 def token_classifier(graph, model):

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name
+from keras_bert.tasks.report_files import write_lines
 from keras_bert.tasks.served_values import byte_places, padded
 from keras_bert.tasks.tagging import annotated_spans, tag_schemes
 from keras_bert.tasks.tagging import examples as tagging
@@ -81,7 +81,11 @@ class TaggingTask(TextTask):
                 raise InputError(
                     f"Sentence {number} must be a list of words, since tags belong to words. Received: {words!r:.100}"
                 )
-        tags = [self._named(number, values) for number, values in enumerate(y, start=1)]
+        tags = []
+        for number, values in enumerate(y, start=1):
+            if not isinstance(values, list):
+                raise InputError(f"The tags of sentence {number} must be a list. Received: {values!r:.100}")
+            tags.append([label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in values])
         return TaggedSentences(given, tags, weights=sample_weight)
 
     def _of_texts(self, texts: list, spans: list | None, weights) -> TaggedSentences:
@@ -139,8 +143,8 @@ class TaggingTask(TextTask):
             token = int(example_rows.first_tokens[example_rows.word_splits[number] + word])
             row = int(np.searchsorted(example_rows.rows.splits, token, "right")) - 1
             column, ids = token - int(example_rows.rows.splits[row]), self.row_ids(example_rows, row)
-            pieces = self._pieces(examples, number, word, column, len(ids), example_rows.length)
-            text = _text_of(examples, number)
+            text, places = examples.text_and_places(number)
+            pieces = self._pieces(words, places, word, column, len(ids), example_rows.length)
             name = f"{self.model.labels[label]}: {words[word]}"
             index = column * len(self.model.labels) + label
             rows.append(ExplainedRow(number, row, name, (index,), (column,), (text,), pieces))
@@ -151,21 +155,19 @@ class TaggingTask(TextTask):
         word = int(np.argmax(answer.probabilities))
         if answer.entities:
             entity = max(answer.entities, key=lambda entity: entity.probability)
-            is_text = examples.texts is not None and examples.texts[number] is not None
-            starts = [start for start, _ in examples.spans[number]] if is_text else None
-            word = starts.index(entity.start) if is_text else entity.start
+            word = entity.start
+            if examples.given_as_text(number):
+                word = [start for start, _ in examples.spans[number]].index(entity.start)
         return word, self.model.labels[best[word]]
 
     def _pieces(
-        self, examples: TaggedSentences, number: int, word: int, column: int, length: int, most_tokens: int
+        self, words: Sequence[str], places: Sequence, word: int, column: int, length: int, most_tokens: int
     ) -> list:
         """Returns the place of each token of the row that has the first piece of `word` in `column`."""
-        words = examples.words[number]
         _, splits, _ = pieces_of_words(list(words), self.tokenizer, most_tokens - 2)
         first = int(splits[word]) - (column - 1)
         word_of_piece = np.repeat(np.arange(len(words)), np.diff(splits))[first : first + length - 2]
-        spans = _spans_of(examples, number)
-        return [None, *(TextPiece(0, *spans[word], *spans[word]) for word in word_of_piece.tolist()), None]
+        return [None, *(TextPiece(0, *places[word], *places[word]) for word in word_of_piece.tolist()), None]
 
     def scores(
         self, examples: TaggedSentences, answers: Sequence[TagsAnswer], is_worst: bool = False
@@ -215,38 +217,17 @@ class TaggingTask(TextTask):
         the texts with their predicted spans."""
         examples = answered.examples
         path = os.path.join(folder, f"{name}_predictions.conll")
-        with atomic_file(path) as file:
-            for line in conll_lines(examples, [answer.tags for answer in answered.answers]):
-                file.write(f"{line}\n".encode("utf-8", "replace"))
+        write_lines(path, conll_lines(examples, [answer.tags for answer in answered.answers]))
         columns = "words, predicted tags" if examples.tags is None else "words, tags of the file, predicted tags"
         print(f"{path}: the columns are {columns}")
         if examples.texts is not None and self.labels.scheme is not None:
             path = os.path.join(folder, f"{name}_predictions.jsonl")
-            with atomic_file(path) as file:
-                for line in annotated_spans.span_lines(examples, answered.answers):
-                    file.write(f"{line}\n".encode("utf-8", "replace"))
+            write_lines(path, annotated_spans.span_lines(examples, answered.answers))
             print(f"{path}: the texts with the predicted spans, to be corrected and trained on")
-
-    def _named(self, number: int, tags) -> list[str]:
-        if not isinstance(tags, list):
-            raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
-        return [label_name(tag, self.model.labels, f"A tag of sentence {number}") for tag in tags]
 
 
 def _are_spans(y: list) -> bool:
     return all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
-
-
-def _text_of(examples: TaggedSentences, number: int) -> str:
-    text = examples.texts and examples.texts[number]
-    return " ".join(examples.words[number]) if text is None else text
-
-
-def _spans_of(examples: TaggedSentences, number: int) -> list[tuple[int, int]]:
-    if examples.texts and examples.texts[number] is not None:
-        return examples.spans[number]
-    ends = np.cumsum([len(word) + 1 for word in examples.words[number]]).tolist()
-    return [(end - len(word) - 1, end - 1) for word, end in zip(examples.words[number], ends, strict=True)]
 
 
 def _word_and_tag(target, words: Sequence[str]) -> tuple[int, str]:

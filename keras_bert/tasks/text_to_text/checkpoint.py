@@ -143,11 +143,7 @@ def write_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     table = names.names(config, None)
     tensors = dict(checkpoint.tensors)
     if form.DECODER not in checkpoint.heads:
-        tensors |= {
-            form.DECODER + name.removeprefix(form.ENCODER): tensor
-            for name, tensor in checkpoint.tensors.items()
-            if form.part_of(name) == form.ENCODER
-        }
+        tensors |= _encoder_as_decoder(checkpoint)
     written, left_out = {}, []
     for name, tensor in tensors.items():
         theirs = _their_name(name, table, names.prefix)
@@ -212,9 +208,13 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     """Returns the arguments, and the checkpoint of an encoder with a copy of its embeddings and blocks as decoder."""
     if arguments.get("shared") or {form.DECODER, form.CROSS_ATTENTION} & set(checkpoint.heads):
         return dict(arguments), checkpoint
-    copied = {
-        f"{form.DECODER}{name.removeprefix(form.ENCODER)}": tensor
+    return dict(arguments), checkpoint.replace(tensors={**checkpoint.tensors, **_encoder_as_decoder(checkpoint)})
+
+
+def _encoder_as_decoder(checkpoint: BertCheckpoint) -> dict:
+    """Returns the tensors of the encoder by the names that they have in a decoder."""
+    return {
+        form.DECODER + name.removeprefix(form.ENCODER): tensor
         for name, tensor in checkpoint.tensors.items()
         if form.part_of(name) == form.ENCODER
     }
-    return dict(arguments), checkpoint.replace(tensors={**checkpoint.tensors, **copied})

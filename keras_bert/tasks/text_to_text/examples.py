@@ -4,13 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.examples import check_examples, part_of
-
-_COLUMNS = ("sources", "targets", "weights")
+from keras_bert.tasks.examples import Examples, check_examples
 
 
 @dataclasses.dataclass(frozen=True)
-class TextToTextExamples:
+class TextToTextExamples(Examples):
     """Sources and their targets.
 
     Attributes:
@@ -23,13 +21,15 @@ class TextToTextExamples:
         InputError: there are no examples, a text is empty, the lengths differ, or a weight is below 0.
     """
 
+    per_example = ("sources", "targets", "weights")
+
     sources: Sequence[str]
     targets: Sequence[str] | None = None
     source: str = "the examples"
     weights: Sequence[float] | None = None
 
     def __post_init__(self):
-        check_examples(self, _COLUMNS)
+        check_examples(self)
         for name, texts in (("source", self.sources), ("target", self.targets or ())):
             for number, text in enumerate(texts, start=1):
                 if not isinstance(text, str) or not text.strip():
@@ -37,10 +37,3 @@ class TextToTextExamples:
                         f"{self.source}: the {name} of example {number} must be a text that is not empty. Received: "
                         f"{text!r:.100}"
                     )
-
-    def __len__(self):
-        return len(self.sources)
-
-    def part(self, first: int, stop: int) -> "TextToTextExamples":
-        """Returns the examples `first:stop`."""
-        return part_of(self, _COLUMNS, first, stop)

@@ -87,12 +87,10 @@ class TextToTextTask(TextTask):
         """Returns a `WrittenText` for each example, or the sums over the tokens of each target."""
         if isinstance(example_rows.rows, SourceTargetRows):
             return list(zip(*(outputs[name].tolist() for name in ("loss", "right", "weight")), strict=True))
-        texts = outputs["texts"] if "texts" in outputs else self.texts_of(outputs["ids"])
+        texts = outputs.get("texts")
+        if texts is None:
+            texts = np.array([list(map(self.text_of, of_source)) for of_source in outputs["ids"]], object)
         return written_texts(writing_arrays(texts, outputs["scores"]), {})
-
-    def texts_of(self, ids: np.ndarray) -> np.ndarray:
-        """Returns the texts of generated ids, int `[B, A, L]` -> `[B, A]`."""
-        return np.array([list(map(self.text_of, of_source)) for of_source in ids], object)
 
     def text_of(self, ids: Sequence[int]) -> str:
         """Returns the text of generated ids, without special tokens and padding."""
@@ -122,16 +120,12 @@ class TextToTextTask(TextTask):
         """Writes report.txt with the scores, and the targets with the largest loss per token to errors.tsv."""
         write_text(os.path.join(folder, "report.txt"), aligned(["score", "value"], [list(s) for s in scores.items()]))
         losses = [loss / weight if weight else 0.0 for loss, _, weight in answered.answers]
-        examples = answered.examples
-        worst = sorted(range(len(losses)), key=lambda number: -losses[number])[:100]
-        rows = ([losses[number], examples.sources[number], examples.targets[number]] for number in worst)
-        write_table(os.path.join(folder, "errors.tsv"), ["loss", "source", "target"], rows)
+        rows = zip(losses, answered.examples.sources, answered.examples.targets, strict=True)
+        worst = sorted(rows, key=lambda row: -row[0])[:100]
+        write_table(os.path.join(folder, "errors.tsv"), ["loss", "source", "target"], worst)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
         """Writes NAME_predictions.tsv: sources, written texts and their scores."""
-        rows = zip(answered.examples.sources, answered.answers, strict=True)
-        write_table(
-            os.path.join(folder, f"{name}_predictions.tsv"),
-            ["source", "text", "score"],
-            ([source, answer.text, answer.score] for source, answer in rows),
-        )
+        pairs = zip(answered.examples.sources, answered.answers, strict=True)
+        rows = ([source, answer.text, answer.score] for source, answer in pairs)
+        write_table(os.path.join(folder, f"{name}_predictions.tsv"), ["source", "text", "score"], rows)

@@ -11,7 +11,8 @@ from tiny_models import CONFIG, TEXTS, VOCABULARY, assert_same_answers, made_sig
 
 from keras_bert import InputError, SequenceClassifier
 from keras_bert.serving import load
-from keras_bert.tasks.classification.thresholds import THRESHOLD, as_thresholds, best_threshold, divided, f1_score
+from keras_bert.tasks.classification.scores import f1_score
+from keras_bert.tasks.classification.thresholds import THRESHOLD, as_thresholds, best_threshold, divided
 
 ASKED = TEXTS[:7]
 LABELS = ["a", "b", "c"]

@@ -17,8 +17,8 @@ from keras_bert import CrossEncoder, InputError, MaskedLM, MultipleChoice, SpanC
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
-from keras_bert.tasks.explanation.attributions import attention_rollout, quadrature
-from keras_bert.tasks.explanation.explaining import Explanation, TokenScore
+from keras_bert.tasks.explanation.explaining import Explanation, TokenScore, quadrature
+from keras_bert.tasks.explanation.gradients import attention_rollout
 from keras_bert.tasks.explanation.page import explanation_page
 
 # Graphs cost most of the time here; tests/accelerate/test_traced_functions.py explains in graphs.

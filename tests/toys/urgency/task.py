@@ -8,15 +8,17 @@ import numpy as np
 from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import ExampleRows, TextTask
-from keras_bert.tasks.examples import check_examples, part_of
+from keras_bert.tasks.examples import Examples, check_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 from toys.urgency.answers import urgency_answers, urgency_arrays
 
 
 @dataclasses.dataclass(frozen=True)
-class UrgencyExamples:
+class UrgencyExamples(Examples):
     """N messages, and N numbers from 0 to 1, or None."""
+
+    per_example = ("texts", "urgencies", "weights")
 
     texts: Sequence[str]
     urgencies: Sequence[float] | None = None
@@ -24,16 +26,10 @@ class UrgencyExamples:
     source: str = "the examples"
 
     def __post_init__(self):
-        check_examples(self, ("texts", "urgencies"))
+        check_examples(self)
         wrong = [value for value in self.urgencies or () if not (is_float32(value) and 0 <= value <= 1)]
         if wrong:
             raise InputError(f"{self.source}: an urgency must be a number from 0 to 1. Received: {wrong[0]!r:.100}")
-
-    def __len__(self):
-        return len(self.texts)
-
-    def part(self, first: int, stop: int) -> "UrgencyExamples":
-        return part_of(self, ("texts", "urgencies", "weights"), first, stop)
 
 
 class UrgencyTask(TextTask):
