@@ -23,8 +23,23 @@ from google.protobuf import json_format
 from official_serving_api import Model, OfficialGrpcServer, Refused
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 
-from keras_bert.tf_serving.client.errors import HTTP_STATUS
-
+# gRPC status -> TF Serving's HTTP status; all others become 500.
+HTTP_STATUS = {
+    "OK": 200,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
 ONE_TEXT = {"text": np.array([b"a b"], object)}
 # Signature -> inputs of the right types and ranks.
 INPUTS = {

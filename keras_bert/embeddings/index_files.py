@@ -47,7 +47,7 @@ def write_index(folder: str, index: Any) -> None:
     for name, array in arrays.items():
         if array is not None:
             save_array(os.path.join(folder, name), array)
-    _write_lines(os.path.join(folder, TEXTS_FILE), index.texts)
+    write_lines(os.path.join(folder, TEXTS_FILE), index.texts)
     facts = {
         "format": _FORMAT,
         "texts": len(index.texts),
@@ -56,7 +56,7 @@ def write_index(folder: str, index: Any) -> None:
         "added": index.added,
     }
     if index.ids is not None:
-        _write_lines(os.path.join(folder, IDS_FILE), index.ids)
+        write_lines(os.path.join(folder, IDS_FILE), index.ids)
         facts["ids"] = True
     if index.precision != "float32":
         facts["precision"] = index.precision
@@ -107,7 +107,7 @@ def _read_files(path: str) -> dict[str, Any]:
         if facts.get("format") != _FORMAT:
             found = f"{facts.get('format')!r:.50}"
             raise ValueError(f"{FACTS_FILE} has the format {found}, and this version of keras_bert reads {_FORMAT}")
-        texts = _read_lines(path, TEXTS_FILE, str)
+        texts = read_lines(path, TEXTS_FILE, str)
         vectors = _stored_vectors(path, facts, len(texts))
         return {
             "vectors": vectors,
@@ -138,12 +138,14 @@ def check_replaceable_index(path: str | os.PathLike) -> None:
     check_replaceable_folder(path)
 
 
-def _write_lines(path: str, values: Iterable[Any]) -> None:
+def write_lines(path: str, values: Iterable[Any]) -> None:
+    """Writes a file with a JSON value a line."""
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
 
-def _read_lines(path: str, name: str, kind: type | None) -> list:
+def read_lines(path: str, name: str, kind: type | None) -> list:
+    """Returns the values of such a file in a folder. Raises `InputError` if one is not of a type."""
     with open(os.path.join(path, name), encoding="utf-8") as file:
         values = [parse_json_line(line, "a line") for line in file]
     return values if kind is None else [checked(value, kind, "each line", name) for value in values]
@@ -173,7 +175,7 @@ def _stored_vectors(path: str, facts: dict, num_texts: int) -> StoredVectors:
 
 
 def _read_ids(path: str, num_texts: int) -> list:
-    ids = _read_lines(path, IDS_FILE, None)
+    ids = read_lines(path, IDS_FILE, None)
     if len(ids) != num_texts or not all(value is None or type(value) in (str, int) for value in ids):
         raise ValueError(f"{IDS_FILE} has no {num_texts} ids")
     return ids

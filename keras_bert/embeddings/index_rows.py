@@ -117,11 +117,6 @@ class IndexRows:
         mask = mask_of(where, self.metadata, len(self.texts))
         return mask if self.deleted is None else mask & ~self.deleted
 
-    def values(self, row: int) -> tuple[str, str | int | None, dict[str, Any] | None]:
-        """Returns the text, the id and the metadata of a row, None where there are none."""
-        metadata = {name: column[row].item() for name, column in self.metadata.items()}
-        return self.texts[row], None if self.ids is None else self.ids[row], metadata or None
-
 
 def checked_ids(ids: Any, num_texts: int | None) -> list:
     """Returns ids as a list. Raises `InputError`: one is given twice, is no id, or there are not `num_texts`."""

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,11 +24,18 @@ def model_fingerprint(model) -> str:
         InputError: the model has no vocabulary, or is an export that does not have its fingerprint.
     """
     if hasattr(model, "fingerprint"):
-        return _of_export(model)
+        if model.fingerprint is None:
+            raise InputError(
+                "This export does not say which model it is, which an index must know. Export the model again, with "
+                "this version and --format=litert or onnx."
+            )
+        return model.fingerprint
     import keras  # only now: loaded exports do without it
 
     facts, weights = _facts(model), _weights(model)
-    sums = _sums_of_bits(weights) if keras.backend.backend() == "tensorflow" else b""
+    sums = b""
+    if keras.backend.backend() == "tensorflow":
+        sums = _summing()([weight.value.read_value() for weight in weights]).numpy().tobytes()
     known = _KNOWN.get(model)
     if sums and known is not None and known[:2] == (facts, sums):
         return known[2]
@@ -39,15 +46,6 @@ def model_fingerprint(model) -> str:
         digest.update(array.data)
     _KNOWN[model] = facts, sums, digest.hexdigest()
     return digest.hexdigest()
-
-
-def _of_export(model) -> str:
-    if model.fingerprint is None:
-        raise InputError(
-            "This export does not say which model it is, which an index must know. Export the model again, with this "
-            "version and --format=litert or onnx."
-        )
-    return model.fingerprint
 
 
 def _facts(model) -> str:
@@ -75,13 +73,9 @@ def _knows_pooling(model) -> bool:
     return hasattr(model, "embedding_size")
 
 
-def _sums_of_bits(weights: Sequence) -> bytes:
-    """Returns the sum of each weight's bits, read as whole numbers. A change of one number always changes it."""
-    return _summing()([weight.value.read_value() for weight in weights]).numpy().tobytes()
-
-
 @functools.cache
 def _summing() -> Callable:
+    """Returns a function to the sum of the bits of each weight. A change of one number always changes it."""
     import tensorflow as tf
 
     integers = {1: tf.int8, 2: tf.int16, 4: tf.int32, 8: tf.int64}

@@ -100,24 +100,19 @@ class GraphSearch:
     def __init__(self, vectors: np.ndarray, graph: np.ndarray, ranges: np.ndarray | None = None):
         self._faiss = import_faiss()
         self._index = _faiss_index(vectors, graph, ranges)
-        self._last_mask: tuple | None = None
 
     def nearest(self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None = None) -> np.ndarray:
         """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer.
 
-        With a mask, bool (N), which nobody changes later, only vectors that it keeps are found. The others still lead
-        to them, so there are more candidates where the mask keeps few.
+        With a mask, bool (N), only vectors that it keeps are found. The others still lead to them, so there are more
+        candidates where the mask keeps few.
         """
         candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
         selector = None
         if mask is not None:
-            last = self._last_mask  # read once: other threads search too
-            if last is None or last[0] is not mask:
-                bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
-                share = max(np.count_nonzero(mask), 1) / len(mask)
-                last = self._last_mask = (mask, bits, self._faiss.IDSelectorBitmap(bits), share)
-            _, _, selector, share = last
-            candidates = max(candidates, int(top_k / share))
+            bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
+            selector = self._faiss.IDSelectorBitmap(bits)
+            candidates = max(candidates, int(top_k * len(mask) / max(np.count_nonzero(mask), 1)))
         parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)
         return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]
 

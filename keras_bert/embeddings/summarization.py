@@ -1,8 +1,4 @@
-"""Extractive summaries: the most important sentences of a text.
-
-All sentences are computed in one packed pass: a row holds several sentences, which the numbered mask keeps apart
-(`layers/numbered_mask.py`). So rows have hardly any padding.
-"""
+"""Extractive summaries: the most important sentences of a text."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.config.bert_config import check_pooling
-from keras_bert.embeddings.text_vectors import encode_texts
+from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.program.errors import InputError
-from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_choice, check_number, check_whole
-from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import as_texts, checked_text
 
 METHODS = ("centrality", "centroid")
@@ -66,8 +59,7 @@ def summarize(
     """Selects the most important sentences of a text.
 
     Args:
-        model: a `BertEncoder`, or a model that has one, with a vocabulary. Models trained for sentence embeddings are
-            best.
+        model: a `SentenceEncoder`, which is best, or a `BertEncoder` or a model that has one; with a vocabulary.
         text: the text.
         num_sentences: the number of sentences to select; a shorter text is returned whole.
         method: the score of a sentence. `centrality`: as in LexRank, the share of time that a random walk between
@@ -75,9 +67,8 @@ def summarize(
         diversity: 0 to 1, the penalty for similarity to sentences that are already selected.
         sentences: the sentences of the text, in order; each must occur in it. By default sentencex finds them.
         language: ISO 639 code for sentencex.
-        max_seq_length: longer sentences are cut to this many tokens; also the length of a row. The default is the
-            number of the model's positions.
-        batch_size: rows computed at once.
+        max_seq_length: longer sentences are cut to this many tokens. The default is that of `sentence_embeddings`.
+        batch_size: sentences computed at once.
 
     Raises:
         InputError: the text is empty, an argument is out of range, a sentence is not in the text, or the model has no
@@ -95,8 +86,13 @@ def summarize(
     spans = _spans(text, _split(text, language) if sentences is None else as_texts(sentences, "sentence"))
     if not spans:
         raise InputError("The text has no sentence, so there is nothing to summarise.")
-    vectors = packed_sentence_embeddings(
-        model, [text[start:end] for start, end in spans], max_seq_length=max_seq_length, batch_size=batch_size
+    vectors = sentence_embeddings(
+        model,
+        [text[start:end] for start, end in spans],
+        normalize=True,
+        prompt="",
+        max_seq_length=max_seq_length,
+        batch_size=batch_size,
     )
     similarities = np.clip(vectors @ vectors.T, 0.0, 1.0)
     scores = _centrality(similarities) if method == "centrality" else _centroid_similarity(vectors)
@@ -106,49 +102,6 @@ def summarize(
     )
     chosen = _choose(scores, similarities, num_sentences, diversity)
     return Summary(tuple(scored[number] for number in sorted(chosen)), scored)
-
-
-def packed_sentence_embeddings(
-    model, sentences: Sequence[str], *, max_seq_length: int | None = None, batch_size: int = 16
-) -> np.ndarray:
-    """Returns the means of the tokens of sentences, of length 1, computed in packed rows: float32 (N, H)."""
-    check_pooling(model.config, "mean")
-    encoder = getattr(model, "encoder", model)
-    encoded = list(encode_texts(model, sentences, max_seq_length))
-    longest = encoder.config.max_sequence_length if max_seq_length is None else max_seq_length
-    rows = _pack([len(text.ids) for text in encoded], longest)
-    found = np.zeros((len(encoded), encoder.config.hidden_size), np.float32)
-    for first in range(0, len(rows), batch_size):
-        members = rows[first : first + batch_size]
-        width = max(sum(len(encoded[number].ids) for number in row) for row in members)
-        ids, mask = np.zeros((2, len(members), width), np.int32)
-        for line, row in enumerate(members):
-            start = 0
-            for place, number in enumerate(row, start=1):
-                end = start + len(encoded[number].ids)
-                ids[line, start:end], mask[line, start:end] = encoded[number].ids, place
-                start = end
-        inputs = {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: np.zeros_like(ids)}
-        vectors = np.asarray(encoder(inputs, training=False)["sequence_output"], np.float32)
-        check_numbers(vectors, "row of a batch")
-        for line, row in enumerate(members):
-            for place, number in enumerate(row, start=1):
-                found[number] = vectors[line, mask[line] == place].mean(axis=0)
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-
-
-def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
-    """Packs sequences into few rows, first fit, the longest first: [4, 9, 5], 10 -> [[1], [2, 0]]."""
-    rows: list[list[int]] = []
-    free: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        row = next((row for row, left in enumerate(free) if left >= lengths[number]), len(rows))
-        if row == len(rows):
-            rows.append([])
-            free.append(room)
-        rows[row].append(number)
-        free[row] -= lengths[number]
-    return rows
 
 
 def _centrality(similarities: np.ndarray) -> np.ndarray:

@@ -26,17 +26,10 @@ _WINDOW = 4096  # texts that are sorted by length together
 
 
 class EncodedText(NamedTuple):
-    """A row of tokens.
-
-    Attributes:
-        ids: the ids, [CLS] and [SEP] included.
-        segment_ids: the segment of each.
-        is_first: whether the row is the first of its text; the others are further windows of a long text.
-    """
+    """A row of tokens: the ids, [CLS] and [SEP] included, and the segment of each."""
 
     ids: list[int]
     segment_ids: list[int]
-    is_first: bool = True
 
 
 def sentence_embeddings(
@@ -177,30 +170,27 @@ def _features_of_tokens(
             yield outputs[first:last].astype("float32")
 
 
-def encode_texts(
-    model, texts: Iterable, max_seq_length: int | None = None, prefix: str = "", doc_stride: int | None = None
-) -> Iterator[EncodedText]:
+def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
     """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do.
 
     Args:
         model: a model with a vocabulary.
         texts: strings, or pairs of strings.
         max_seq_length: the largest number of tokens in a row; None for the number of the model's positions.
-        prefix: is put before each first text.
-        doc_stride: single texts that are too long become several windows, which begin this many tokens apart. None:
-            they are cut at their end.
     """
-    for rows, _, numbers in _parts(model, texts, max_seq_length, prefix, doc_stride):
-        is_first = np.diff(numbers, prepend=-1) > 0
+    for rows, *_ in _parts(model, texts, max_seq_length):
         ids, segment_ids = (rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS))
-        for (first, last), is_first_of_text in zip(itertools.pairwise(rows.splits.tolist()), is_first, strict=True):
-            yield EncodedText(ids[first:last], segment_ids[first:last], bool(is_first_of_text))
+        for first, last in itertools.pairwise(rows.splits.tolist()):
+            yield EncodedText(ids[first:last], segment_ids[first:last])
 
 
 def _parts(
-    model, texts: Iterable, max_seq_length: int | None, prefix: str, doc_stride: int | None
+    model, texts: Iterable, max_seq_length: int | None, prefix: str = "", doc_stride: int | None = None
 ) -> Iterator[TextRows]:
-    """Yields the rows of at most `_WINDOW` texts, or of as many pairs, at a time; see `encode_texts`."""
+    """Yields the rows of at most `_WINDOW` texts, or of as many pairs, at a time.
+
+    With `doc_stride`, single texts that are too long become several windows, which begin this many tokens apart.
+    """
     tokenizer = tokenizer_of(model)
     longest = checked_length(model.config, max_seq_length)
     for _, found in itertools.groupby(_checked(texts, prefix), len):

@@ -114,7 +114,6 @@ class VectorIndex:
         # Replaced as one, so that no search in another thread sees the rows of one state and the vectors of another.
         self._rows_and_search = rows, RowSearch(rows.stored, graph)
         self.graph, self.added = graph, tuple(added)
-        self._last_filter: tuple[IndexRows, str, np.ndarray | None] | None = None
         self._stored_states: dict[str, Hashable] = {}  # the folders it was loaded from or saved to, as they were then
 
     def _set(self, rows: IndexRows, graph: np.ndarray | None, added: Sequence[str]) -> None:
@@ -320,7 +319,7 @@ class VectorIndex:
         if not queries:
             return []
         rows, search = self._rows_and_search
-        mask = self._mask(rows, where)
+        mask = rows.mask(where)
         vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
         numbers, scores = search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
         if hybrid:
@@ -344,16 +343,7 @@ class VectorIndex:
                 missing where a graph is searched.
         """
         rows, search = self._rows_and_search
-        return search.nearest(np.asarray(vectors, np.float32), top_k, self._mask(rows, where), exact)
-
-    def _mask(self, rows: IndexRows, where: Where | None) -> np.ndarray | None:
-        """Returns which rows may be found, or None for all. It is remembered for the next search of the same kind."""
-        if where is not None and type(where) is not dict:
-            return rows.mask(where)
-        key, last = repr(where), self._last_filter  # read once: other threads search too
-        if last is None or last[0] is not rows or last[1] != key:
-            last = self._last_filter = (rows, key, rows.mask(where))
-        return last[2]
+        return search.nearest(np.asarray(vectors, np.float32), top_k, rows.mask(where), exact)
 
     def _added_vectors(self, model: Any, texts: list[str], batch_size: int) -> np.ndarray:
         vectors = _document_vectors(model, texts, batch_size, self.options)
@@ -417,8 +407,9 @@ class VectorIndex:
 
 
 def _hit(rows: IndexRows, number: int, score: float) -> Hit:
-    text, one, metadata = rows.values(number)
-    return Hit(number, text, score, one, metadata)
+    metadata = {name: column[number].item() for name, column in rows.metadata.items()}
+    one = None if rows.ids is None else rows.ids[number]
+    return Hit(number, rows.texts[number], score, one, metadata or None)
 
 
 def _gets_graph(num_texts: int, exact: bool, precision: str) -> bool:

@@ -3,7 +3,6 @@
 import array
 import dataclasses
 import functools
-import json
 import os
 import re
 import sys
@@ -13,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.embeddings.index_files import read_lines, write_lines
 from keras_bert.embeddings.postings import Postings
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, parse_json_line, read_json_object
+from keras_bert.program.json_files import read_json_object
 from keras_bert.program.options import check_number
 from keras_bert.tokenization.unicode_table import CJK_RANGES
 from keras_bert.tokenization.user_inputs import as_texts
@@ -138,11 +138,9 @@ class WordIndex:
         """
         with atomic_folder(path) as folder:
             self.postings.save(folder)
-            for name, strings in ((_WORDS_FILE, self.words), (_IDS_FILE, self.ids)):
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.writelines(json.dumps(string, ensure_ascii=False) + "\n" for string in strings)
-            with open(os.path.join(folder, _FACTS_FILE), "w", encoding="utf-8") as file:
-                file.write(json.dumps({"texts": len(self), "words": len(self.words)}) + "\n")
+            write_lines(os.path.join(folder, _WORDS_FILE), self.words)
+            write_lines(os.path.join(folder, _IDS_FILE), self.ids)
+            write_lines(os.path.join(folder, _FACTS_FILE), [{"texts": len(self), "words": len(self.words)}])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "WordIndex":
@@ -157,7 +155,7 @@ class WordIndex:
         check_links(path)
         try:
             facts = read_json_object(os.path.join(path, _FACTS_FILE))
-            words, ids = (_read_strings(os.path.join(path, name)) for name in (_WORDS_FILE, _IDS_FILE))
+            words, ids = (read_lines(path, name, str) for name in (_WORDS_FILE, _IDS_FILE))
             if [len(set(ids)), len(set(words))] != [facts["texts"], facts["words"]] or not ids:
                 raise ValueError(f"{len(set(ids))} ids and {len(set(words))} words differ from {_FACTS_FILE}")
             return cls(Postings.load(path, len(words), len(ids)), words, ids)
@@ -216,8 +214,3 @@ def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b:
     discounts = k1 * (1 - b + b * lengths / (lengths.mean() or 1))  # no text may have a word
     counts.data *= idf[counts.indices] / (counts.data + np.repeat(discounts, np.diff(counts.indptr)))
     return counts
-
-
-def _read_strings(path: str) -> list[str]:
-    with open(path, encoding="utf-8") as file:
-        return [checked(parse_json_line(line, "a line"), str, "each line", os.path.basename(path)) for line in file]

@@ -59,8 +59,11 @@ def write_word_senses(
                 sentence = " ".join(texts[one.text_number].split())
                 file.write(f"{one.text_number}\t{one.start}\t{one.end}\t{group}\t{x:.5f}\t{y:.5f}\t{sentence}\n")
         if plot:
-            contexts = contexts_of(texts, found)
-            plot_word_senses(os.path.join(folder, PLOT_FILE), contexts, coordinates, groups, title)
+            check_plotting()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
+                figure = draw_word_senses(contexts_of(texts, found), coordinates, groups, title)
+                figure.savefig(os.path.join(folder, PLOT_FILE), format="png", dpi=130)
 
 
 def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
@@ -75,16 +78,6 @@ def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
             after = f"{after[:_CONTEXT].rpartition(' ')[0]} ..."
         contexts.append(" ".join(f"{before}[{text[one.start : one.end]}]{after}".split()))
     return contexts
-
-
-def plot_word_senses(
-    path: str | os.PathLike, contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str
-) -> None:
-    """Writes the picture of `draw_word_senses` as PNG. Raises `InputError` without matplotlib."""
-    check_plotting()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
-        draw_word_senses(contexts, coordinates, groups, title).savefig(path, format="png", dpi=130)
 
 
 def draw_word_senses(contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str):

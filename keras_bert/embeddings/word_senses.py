@@ -156,26 +156,6 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(np.argsort(first))[numbers]
 
 
-def nearest_neighbour_accuracy(vectors: np.ndarray, senses: Sequence) -> float:
-    """Returns the share of vectors whose nearest other one, by cosine, has the same sense.
-
-    Where several are equally near, it counts by the share of those with the same sense.
-
-    Raises:
-        InputError: there are fewer than two vectors, or another number of senses.
-    """
-    senses = np.asarray(list(senses))
-    if len(vectors) < 2 or len(vectors) != len(senses):
-        raise InputError(f"Expected two vectors or more and a sense for each: {len(vectors)} and {len(senses)} came.")
-    check_numbers(np.asarray(vectors), "vector")
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    similarities = unit @ unit.T
-    np.fill_diagonal(similarities, -np.inf)
-    is_nearest = similarities == similarities.max(axis=1, keepdims=True)
-    is_same = senses[:, None] == senses
-    return float(np.mean((is_nearest & is_same).sum(axis=1) / is_nearest.sum(axis=1)))
-
-
 def _find_in_texts(
     words: Sequence[str], texts: Sequence[str], tokenizer: WordPieceTokenizer, longest: int
 ) -> Iterator[tuple[Occurrence, EncodedText, slice]]:

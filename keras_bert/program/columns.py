@@ -9,11 +9,9 @@ import numpy as np
 from keras_bert.program.errors import InputError
 
 # The methods that turn columns of pyarrow; of pandas, polars and ragged tensors; of NumPy, torch and JAX into lists.
+_LIST_METHODS = ("to_pylist", "to_list", "tolist")
 # pandas' own kinds of missing values, which are not even equal to themselves.
 _PANDAS_KINDS = ("NAType", "NaTType")
-_LIST_METHODS = ("to_pylist", "to_list", "tolist")
-
-
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 

@@ -36,7 +36,7 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
     Raises:
         InputError: as `read_json`, or the value is not an object.
     """
-    return _object(read_json(path), os.fspath(path))
+    return parse_json_object(read_small_file(path), os.fspath(path))
 
 
 def read_json(path: str | os.PathLike) -> Any:
@@ -54,7 +54,17 @@ def parse_small_json(content: bytes | str, where: str) -> Any:
     Raises:
         InputError: as `parse_json_line`, or a string has half of a surrogate pair.
     """
-    return _without_half_pairs(parse_json_line(content, where), content, where)
+    values = parse_json_line(content, where)
+    if _HALF_PAIR.search(content if isinstance(content, bytes) else content.encode("utf-8", "replace")):
+        try:
+            json.dumps(values, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):x}"
+            raise InputError(
+                f"{where} has a string with half of a surrogate pair, {half}, which no text can hold. The file is "
+                "damaged: get it again, or write \\ufffd there."
+            ) from None
+    return values
 
 
 def parse_json_line(content: bytes | str, where: str) -> Any:
@@ -79,24 +89,7 @@ def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
     Raises:
         InputError: as `parse_small_json`, or the value is not an object.
     """
-    return _object(parse_small_json(content, where), where)
-
-
-def _without_half_pairs(values: Any, content: bytes | str, where: str) -> Any:
-    """Returns `values`. Raises `InputError` if an escape in `content` is half of a surrogate pair, which is no text."""
-    if _HALF_PAIR.search(content if isinstance(content, bytes) else content.encode("utf-8", "replace")):
-        try:
-            json.dumps(values, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError as error:
-            half = f"\\u{ord(error.object[error.start]):x}"
-            raise InputError(
-                f"{where} has a string with half of a surrogate pair, {half}, which no text can hold. The file is "
-                "damaged: get it again, or write \\ufffd there."
-            ) from None
-    return values
-
-
-def _object(values: Any, where: str) -> dict[str, Any]:
+    values = parse_small_json(content, where)
     if not isinstance(values, dict):
         raise InputError(f"{where} must hold one JSON object. Received: {type(values).__name__}")
     return values

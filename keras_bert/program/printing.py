@@ -109,7 +109,8 @@ class PrintableStream:
         start = "\r" if text.startswith("\r") else ""
         shown = without_secrets(text) if self._has_secrets else text
         lines = shown.removeprefix(start).split("\n")
-        cells = ("\t".join(map(printable, _shortened(line).split("\t"))) for line in lines)
+        lines = [printable(line, LONGEST_LINE) if len(line) > LONGEST_LINE else line for line in lines]
+        cells = ("\t".join(map(printable, line.split("\t"))) for line in lines)
         self.exact.write(start + "\n".join(cells))
         return len(text)
 
@@ -133,7 +134,3 @@ def print_data(text: str) -> None:
 def _escaped(sign: str) -> str:
     units = sign.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[first : first + 4]}" for first in range(0, len(units), 4))
-
-
-def _shortened(line: str) -> str:
-    return printable(line, LONGEST_LINE) if len(line) > LONGEST_LINE else line

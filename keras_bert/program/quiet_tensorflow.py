@@ -13,8 +13,6 @@ from collections.abc import Iterator
 # TensorFlow imports Keras, and Keras imports these packages if they are installed. That takes a third of the import's
 # time, and no command uses the wrappers and pictures that need them.
 _NOT_NEEDED = ("sklearn", "matplotlib")
-
-
 # Lines of TensorFlow's C++ log, `I0000 00:00:...` or `2026-01-31 12:00:00.0: I tensorflow/...`, and those around them.
 _LOG_LINE = r"[{levels}]\d{{4}} \d\d:\d\d:|\d{{4}}-\d\d-\d\d \d\d:\d\d:[\d.]+: [{levels}] |"
 _OTHER_LINES = r"WARNING: All log messages before absl::|To enable the following instructions:|\s*$"

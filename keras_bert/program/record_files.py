@@ -7,6 +7,7 @@ whole with gzip or zstd.
 Unlike TensorFlow's reader, this one reads zstd and says which record is damaged.
 """
 
+import functools
 import io
 import os
 import struct
@@ -286,7 +287,17 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, raw_file: BinaryIO, compression: str, path: str):
         self._raw_file, self._is_gzip = raw_file, compression == "GZIP"
-        self._new_decompressor, self._error = _gzip_decompressor() if self._is_gzip else _zstd_decompressor(path)
+        self._new_decompressor: Callable = functools.partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)
+        self._error: type[Exception] = zlib.error
+        if not self._is_gzip:
+            try:
+                import zstandard
+            except ImportError:
+                raise InputError(
+                    f"{path} is compressed with zstd, which needs a package: pip install zstandard"
+                ) from None
+            self._new_decompressor = zstandard.ZstdDecompressor().decompressobj
+            self._error = zstandard.ZstdError
         self._decompressor = None
         self._compressed = b""
         self._decompressed = memoryview(b"")
@@ -322,17 +333,3 @@ class _Decompressed(io.RawIOBase):
         if self._decompressor.eof:
             self._compressed = self._decompressor.unused_data
             self._decompressor = None
-
-
-def _gzip_decompressor() -> tuple[Callable, type[Exception]]:
-    """Returns a function that makes a decompressor for one part of a file, and the exception that this raises."""
-    return lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error
-
-
-def _zstd_decompressor(path: str) -> tuple[Callable, type[Exception]]:
-    """As `_gzip_decompressor`, for zstd."""
-    try:
-        import zstandard
-    except ImportError:
-        raise InputError(f"{path} is compressed with zstd, which needs a package: pip install zstandard") from None
-    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError

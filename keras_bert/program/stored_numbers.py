@@ -32,17 +32,6 @@ def mask_checksum(checksum: Any) -> Any:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def write_varint(number: int) -> bytes:
-    """Returns a number as a varint, seven bits per byte, lowest bits first: 300 -> b"\\xac\\x02"."""
-    if number < 0x80:
-        return bytes((number,))
-    result = bytearray()
-    while number >= 0x80:
-        result.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*result, number])
-
-
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
     """Returns the varint at `offset` and the offset after it: (b"\\xac\\x02", 0) -> (300, 2).
 

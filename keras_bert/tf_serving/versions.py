@@ -68,38 +68,28 @@ def find_version_folder(path: str | os.PathLike) -> str:
         InputError: there is neither; the message lists the folder's content.
     """
     path = os.fspath(path)
-    check_is_folder(path)
+    if not os.path.exists(path):
+        raise InputError(f"There is no SavedModel {path}: no such folder.")
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is a file. Give the folder of a SavedModel.")
     if is_saved_model(path):
         return path
     numbers = _version_numbers(path)
     if not numbers:
-        raise no_saved_model(path)
+        inside = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
+        raise InputError(
+            f"{path} is not a SavedModel: it has neither {SAVED_MODEL_FILE} nor a folder of a version, such as 1. "
+            f"It has: {inside}. Make one with export_model."
+        )
     newest = os.path.join(path, numbers[max(numbers)])
     if not is_saved_model(newest):
         raise InputError(f"{newest} is not a SavedModel: it has no {SAVED_MODEL_FILE}. Export the model again.")
     return newest
 
 
-def check_is_folder(path: str) -> None:
-    """Raises `InputError` if `path` is no folder."""
-    if not os.path.exists(path):
-        raise InputError(f"There is no SavedModel {path}: no such folder.")
-    if not os.path.isdir(path):
-        raise InputError(f"{path} is a file. Give the folder of a SavedModel.")
-
-
 def is_saved_model(folder: str) -> bool:
     """Returns whether a folder has the main file of a SavedModel."""
     return os.path.isfile(os.path.join(folder, SAVED_MODEL_FILE))
-
-
-def no_saved_model(path: str) -> InputError:
-    """Returns the error for a folder without a SavedModel and without versions."""
-    inside = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
-    return InputError(
-        f"{path} is not a SavedModel: it has neither {SAVED_MODEL_FILE} nor a folder of a version, such as 1. "
-        f"It has: {inside}. Make one with export_model."
-    )
 
 
 def _version_numbers(path: str) -> dict[int, str]:

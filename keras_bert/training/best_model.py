@@ -82,7 +82,8 @@ class BestModel(Evaluations):
         # Weights are written before the line, so a kill in between loses an evaluation, not the weights.
         if self.best is self.evaluations[-1]:
             with atomic_file(self._weights_path) as file:
-                write_arrays(file, _weights_of(self._kept_model))
+                weights = enumerate(self._kept_model.weights)
+                write_arrays(file, {str(number): numpy_of(weight) for number, weight in weights})
 
     def verdict(self) -> str:
         if self.best is self.evaluations[-1]:
@@ -105,12 +106,9 @@ class BestModel(Evaluations):
                 "the run and train again."
             ) from None
         if is_chief():
-            self._write_best()
+            with atomic_file(self._best_path) as file:
+                file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
         return self.best["step"]
-
-    def _write_best(self) -> None:
-        with atomic_file(self._best_path) as file:
-            file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
 
 
 def finished_model(folder: RunFolder, model_class: type) -> Any:
@@ -142,7 +140,3 @@ def remove_best_weights(folder: RunFolder) -> None:
     path = folder.file(_WEIGHTS_FILE)
     if is_chief() and os.path.exists(path):
         os.remove(path)
-
-
-def _weights_of(model) -> dict:
-    return {str(number): numpy_of(weight) for number, weight in enumerate(model.weights)}

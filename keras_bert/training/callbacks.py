@@ -56,10 +56,6 @@ class StepCallback(keras.callbacks.Callback):
         """Called after the updates from `previous` + 1 to `self.step`."""
         raise NotImplementedError
 
-    def _put_values_back(self) -> None:
-        """Gives the model its values. On JAX, `fit` holds them outside the model until `self.model` is read."""
-        _ = self.model
-
     def _is_due(self, previous: int, every: int) -> bool:
         """Returns whether a multiple of `every`, or the last step, has been reached since step `previous`."""
         return self.step // every > previous // every or self.step == self._num_train_steps

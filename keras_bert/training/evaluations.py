@@ -60,20 +60,17 @@ class Evaluations(StepCallback):
         """Evaluates the model, unless that has been done at this step."""
         if self.evaluations and self.evaluations[-1]["step"] == self.step:
             return
-        self._put_values_back()
+        _ = self.model  # on JAX, this gives the model the values that `fit` holds
         with self._with_weights():
-            self._evaluate_and_record()
-
-    def _evaluate_and_record(self) -> None:
-        scores = self._evaluate()
-        if self._main_score not in scores:
-            raise InputError(f"There is no score {self._main_score!r}. Use one of: {', '.join(scores)}.")
-        # Undefined scores are left out, because JSON has no NaN.
-        finite = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
-        self.evaluations.append({"step": self.step, **finite})
-        if not is_chief():
-            return
-        self.before_recording()
+            scores = self._evaluate()
+            if self._main_score not in scores:
+                raise InputError(f"There is no score {self._main_score!r}. Use one of: {', '.join(scores)}.")
+            # Undefined scores are left out, because JSON has no NaN.
+            finite = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
+            self.evaluations.append({"step": self.step, **finite})
+            if not is_chief():
+                return
+            self.before_recording()
         append_line(self._path, self.evaluations[-1])
         if self.tensorboard is not None:
             self.tensorboard.write(evaluation_names(finite), self.step)

@@ -259,8 +259,7 @@ def train_few_shot(
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     write_facts(folder.path, train_examples=len(train))
     if os.path.isdir(folder.model_path):
-        print(f"{folder.path}: the training is finished")
-        return SentenceClassifier.from_pretrained(folder.model_path)
+        return finished_model(folder, SentenceClassifier)
     model.fit_few_shot(
         train.texts,
         train.labels,

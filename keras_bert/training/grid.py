@@ -74,11 +74,13 @@ def run_grid(
     results: dict[Cell, dict[str, float]] = {}
     for number, cell in enumerate(grid, start=1):
         folder = os.path.join(output_dir, cell.name)
-        scores = _read_result(folder)
-        if scores is None:
+        path = os.path.join(folder, _RESULT_FILE)
+        if os.path.isfile(path):
+            scores = {name: math.nan if value is None else value for name, value in read_json_object(path).items()}
+        else:
             print(f"grid: run {number} of {len(grid)}, {cell.name}", file=sys.stderr)
             scores = {name: float(value) for name, value in run_cell(folder, cell).items()}
-            with atomic_file(os.path.join(folder, _RESULT_FILE)) as file:  # JSON has no NaN
+            with atomic_file(path) as file:  # JSON has no NaN
                 file.write(json.dumps({n: v if math.isfinite(v) else None for n, v in scores.items()}).encode())
         if main_score not in scores:
             raise InputError(f"There is no score {main_score!r} in {folder}. Use one of: {', '.join(scores)}.")
@@ -109,13 +111,6 @@ def _setting(cell: Cell) -> tuple:
 
 def _or_lowest(score: float) -> float:
     return -math.inf if math.isnan(score) else score
-
-
-def _read_result(folder: str) -> dict[str, float] | None:
-    path = os.path.join(folder, _RESULT_FILE)
-    if not os.path.isfile(path):
-        return None
-    return {name: math.nan if value is None else value for name, value in read_json_object(path).items()}
 
 
 def _write_tables(output_dir, results, main_score: str, num_cells: int) -> None:

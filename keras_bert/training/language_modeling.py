@@ -16,15 +16,12 @@ from keras_bert.records import features
 from keras_bert.records.streams import TokenStream
 from keras_bert.tokenization.stream_vocabulary import CHARACTERS
 from keras_bert.training.optimizer_choice import take_averages
-from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.resumable_fit import MIN_STEPS_FOR_XLA, compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.run_options import LanguageModelOptions
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size
-
-# Compiling a step takes as long as some dozens of steps.
-_MIN_STEPS_FOR_XLA = 200
 
 
 @exclusive_training
@@ -67,7 +64,7 @@ def train_language_model(
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=True),
         options,
         # The number of targets in a cluster differs from batch to batch, and XLA needs fixed shapes.
-        with_xla=options.num_train_steps >= _MIN_STEPS_FOR_XLA and not model.config.cutoffs,
+        with_xla=options.num_train_steps >= MIN_STEPS_FOR_XLA and not model.config.cutoffs,
     )
     remember(model, model.config.mem_len, options.train_batch_size)
     resumable_fit(

@@ -9,20 +9,6 @@ from keras_bert.training.run_folder import EVALUATIONS_FILE
 _LOSS = "loss"
 
 
-def curves_of_run(folder: str | os.PathLike) -> dict[str, list[tuple[int, float]]]:
-    """Returns name of a number -> its (step, value) in a run.
-
-    The names are `loss`, of the training, and `eval_...` of the evaluations while training.
-    """
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for file, prefix in (("history.jsonl", ""), (EVALUATIONS_FILE, "eval_")):
-        for line in read_history(os.path.join(folder, file)):
-            for name, value in line.items():
-                if name == _LOSS or prefix and name != "step":
-                    curves.setdefault(prefix + name, []).append((line["step"], value))
-    return curves
-
-
 def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> bool:
     """Draws the losses of a run on the left axis, and its first other score on the right one.
 
@@ -33,7 +19,12 @@ def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> 
     Returns:
         Whether there was something to draw and matplotlib to do so.
     """
-    curves = curves_of_run(folder)
+    curves: dict[str, list[tuple[int, float]]] = {}  # name -> (step, value)
+    for file, prefix in (("history.jsonl", ""), (EVALUATIONS_FILE, "eval_")):
+        for line in read_history(os.path.join(folder, file)):
+            for name, value in line.items():
+                if name == _LOSS or prefix and name != "step":
+                    curves.setdefault(prefix + name, []).append((line["step"], value))
     if not curves:
         return False
     score = next((name for name in curves if not name.endswith(_LOSS)), None)

@@ -34,15 +34,13 @@ from keras_bert.training.pretraining_options import (
     pretrainer_class,
 )
 from keras_bert.training.pretraining_phase import PretrainingPhase, Stage, stages_of
-from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.resumable_fit import MIN_STEPS_FOR_XLA, compile_for_training, resumable_fit
 from keras_bert.training.run_card import write_facts
 from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import any_worker
 from keras_bert.training.time_budget import TimeBudget
 
-# Compiling a step takes as long as some dozens of steps.
-_MIN_STEPS_FOR_XLA = 200
 # The record index of each phase, so that a resumed run does not count the records again.
 _INDEX_FILES = ("record_index.npz", "record_index_phase2.npz")
 # The score of the best model: the loss that is optimised.
@@ -89,7 +87,11 @@ def train_pretrainer(
     schedule = extended_schedule(schedule, options.optimizer, phases[-1].learning_rate, ends)
     keras.utils.set_random_seed(options.seed)
     model_class = pretrainer_class(options.objective)
-    check_initialization(options.initialization, start.init_checkpoint)
+    if options.initialization != USUAL and start.init_checkpoint:
+        raise InputError(
+            f"initialization={options.initialization} is for a new model, but the weights come from init_checkpoint, "
+            f"{start.init_checkpoint}. Leave out one of the two."
+        )
     model = start.make(model_class, **options.model_arguments)
     if options.initialization == MEGATRON:
         scale_output_projections(model)
@@ -114,7 +116,7 @@ def train_pretrainer(
             0.0 if options.max_train_hours else schedule, beta_2=options.adam_beta_2, bias_correction=False
         ),
         options,
-        with_xla=ends[-1] >= _MIN_STEPS_FOR_XLA,
+        with_xla=ends[-1] >= MIN_STEPS_FOR_XLA,
     )
     if options.mem_len:
         from keras_bert.encoders.stream_memory import remember  # needs TensorFlow
@@ -230,15 +232,7 @@ def _train(
     make_evaluations: Callable[[int], Evaluations | None],
     budget: TimeBudget | None,
 ) -> BestModel | None:
-    """Trains a compiled model in one stage after the other, from the newest checkpoint of any stage.
-
-    Args:
-        trained: the model, or its `Distiller`.
-        model: the model.
-        stages: the stages of the run.
-        make_datasets: makes the batches of each stage.
-        make_evaluations: the result of `_evaluations_maker`.
-        budget: ends the run, if there is one.
+    """Trains a compiled model, or its `Distiller`, in one stage after the other, from the newest checkpoint.
 
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
@@ -310,15 +304,6 @@ def evaluate_pretrainer(
     written = {name: "n/a" if math.isnan(value) else value for name, value in results.items()}
     print(folder.write_results(written), end="")
     return results
-
-
-def check_initialization(initialization: str, init_checkpoint: object) -> None:
-    """Raises `InputError` if there is a checkpoint, whose weights another initialisation would overwrite."""
-    if initialization != USUAL and init_checkpoint:
-        raise InputError(
-            f"initialization={initialization} is for a new model, but the weights come from init_checkpoint, "
-            f"{init_checkpoint}. Leave out one of the two."
-        )
 
 
 def scale_output_projections(model) -> None:

@@ -51,10 +51,8 @@ class PretrainingPhase(Options):
                 "batch_growth, the batch sizes before the last, and batch_growth_steps, at least 1 update with each, "
                 f"need each other. Received: {list(self.batch_growth)} and {self.batch_growth_steps}"
             )
-        if self.batch_growth:
-            self._check_growth()
-
-    def _check_growth(self) -> None:
+        if not self.batch_growth:
+            return
         sizes = [0, *self.batch_growth, self.train_batch_size]
         if any(size >= larger for size, larger in itertools.pairwise(sizes)):
             raise InputError(

@@ -56,40 +56,26 @@ def predict_answers(
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or loaded.null_threshold is None:
             setattr(loaded, name, value)
-    if tune_null_threshold:
-        _check_can_tune(loaded, examples)
-    sizes = {"n_best_size": questions.n_best_size, "max_answer_length": questions.max_answer_length}
-    answered = ask_model(loaded, examples, max_seq_length, predict_batch_size, **sizes)
-    if calibrate:
-        answered = _calibrated(answered, folder, sizes)
-    answered, further = _tuned(answered, folder) if tune_null_threshold else (answered, {})
-    if examples.answers is not None:
-        _write_scores(folder, examples, answered, further)
-    write_answers(folder.path, examples.ids, answered.answers)
-    print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
-    return answered.answers
-
-
-def _write_scores(folder: RunFolder, examples: QuestionExamples, answered: Answered, further: dict) -> None:
-    write_eval_results(folder, text_task(answered.model).scores(examples, answered.answers), **further)
-    write_errors(folder.file("errors.tsv"), examples, answered.answers)
-    write_reliability(folder.path, answered)
-
-
-def _check_can_tune(model: Any, examples: QuestionExamples) -> None:
-    if model.null_threshold is None or not examples.answers:
+    if tune_null_threshold and (loaded.null_threshold is None or not examples.answers):
         raise InputError(
             "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
             "none. Train it with --version_2_with_negative, and give a --predict_file with answers."
         )
-
-
-def _calibrated(answered: Answered, folder: RunFolder, sizes: dict[str, int]) -> Answered:
-    """Calibrates the model, saves it, and gives the answers their new probabilities."""
-    temperature = calibrate_answered(answered, folder).temperature
-    outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
-    answers = text_task(answered.model).answers(answered.examples, answered.example_rows, outputs, **sizes)
-    return dataclasses.replace(answered, outputs=outputs, answers=answers)
+    sizes = {"n_best_size": questions.n_best_size, "max_answer_length": questions.max_answer_length}
+    answered = ask_model(loaded, examples, max_seq_length, predict_batch_size, **sizes)
+    if calibrate:
+        temperature = calibrate_answered(answered, folder).temperature
+        outputs = {name: logits / temperature for name, logits in answered.outputs.items()}
+        answers = text_task(loaded).answers(examples, answered.example_rows, outputs, **sizes)
+        answered = dataclasses.replace(answered, outputs=outputs, answers=answers)
+    answered, further = _tuned(answered, folder) if tune_null_threshold else (answered, {})
+    if examples.answers is not None:
+        write_eval_results(folder, text_task(loaded).scores(examples, answered.answers), **further)
+        write_errors(folder.file("errors.tsv"), examples, answered.answers)
+        write_reliability(folder.path, answered)
+    write_answers(folder.path, examples.ids, answered.answers)
+    print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
+    return answered.answers
 
 
 def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:

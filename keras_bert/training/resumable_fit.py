@@ -32,6 +32,8 @@ from keras_bert.training.tensorboard_log import TensorBoardLog
 # A run is logged at least this many times, and at least every hundred updates, as often as Google's Estimator did.
 _MIN_LOG_LINES = 50
 _MAX_LOG_STEPS = 100
+# Compiling a step takes as long as some dozens of steps.
+MIN_STEPS_FOR_XLA = 200
 
 
 def resumable_fit(
@@ -76,8 +78,14 @@ def resumable_fit(
     metrics = TensorBoardLog(folder.path) if options.tensorboard and is_chief() else None
     if evaluations:
         evaluations.tensorboard = metrics
-    log = _training_log(model, folder, steps, batch_size, metrics, probe)
-    listener = _sigterm_listener(model, folder, log, probe)
+    log_steps = max(1, min(_MAX_LOG_STEPS, num_train_steps // _MIN_LOG_LINES))
+    with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
+        norm = GradientNorm.of(model.optimizer)
+    log = TrainingLog(folder, *steps, batch_size, log_steps, metrics, norm, probe)
+    # Only with one step per execution is the model unchanged while a batch is awaited.
+    listener = SigtermListener(
+        ExitWhileWaiting(folder, model, probe, log) if probe and model.steps_per_execution == 1 else None
+    )
     all_callbacks = [
         ContinueMetrics(model),
         # Before the checkpoint, so that weights that are not numbers are never saved.
@@ -134,20 +142,6 @@ def _measured(model, batches, probe: InputProbe | None, num_batches: int):
     # Without this option, a strategy with one device prefetches, and the probe would count batches before their step.
     options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=0)
     return model.distribute_strategy.experimental_distribute_dataset(probe.measure(batches), options)
-
-
-def _training_log(model, folder: RunFolder, steps, batch_size: int, tensorboard: TensorBoardLog | None, probe):
-    log_steps = max(1, min(_MAX_LOG_STEPS, steps[1] // _MIN_LOG_LINES))
-    with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
-        norm = GradientNorm.of(model.optimizer)
-    return TrainingLog(folder, *steps, batch_size, log_steps, tensorboard, norm, probe)
-
-
-def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputProbe | None) -> SigtermListener:
-    # Only with one step per execution is the model unchanged while a batch is awaited.
-    if probe is None or model.steps_per_execution > 1:
-        return SigtermListener()
-    return SigtermListener(ExitWhileWaiting(folder, model, probe, log))
 
 
 def compile_for_training(

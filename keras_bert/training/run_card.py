@@ -30,12 +30,6 @@ def write_facts(folder: str, **sizes: int | None) -> None:
         file.write((json.dumps(recordable(facts), indent=2) + "\n").encode())
 
 
-def read_facts(folder: str) -> dict:
-    """Returns the content of `facts.json`, or an empty dict if nothing was trained in the folder."""
-    path = os.path.join(folder, FACTS_FILE)
-    return read_json_object(path) if os.path.isfile(path) else {}
-
-
 def write_training_section(folder: str, model_folder: str, scores: Mapping[str, float]) -> None:
     """Writes the section on the training into the card in a model folder, in place of the section that it may have.
 
@@ -48,7 +42,8 @@ def write_training_section(folder: str, model_folder: str, scores: Mapping[str, 
     """
     if not os.path.isfile(os.path.join(model_folder, CARD_FILE)):
         return
-    facts = read_facts(folder)
+    path = os.path.join(folder, FACTS_FILE)
+    facts = read_json_object(path) if os.path.isfile(path) else {}  # nothing was trained in the folder
     command = facts.pop("command", None)
     lines = []
     if command:

@@ -85,7 +85,7 @@ class RunFolder:
         settings: Mapping | None = None,
         keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     ):
-        self.settings = settings = settings and recordable(_as_json(settings))
+        self.settings = settings = settings and recordable(json.loads(json.dumps(settings)))
         if settings is not None:
             check_workers_agree(settings)
         self._keep_checkpoint_max = keep_checkpoint_max
@@ -232,9 +232,13 @@ class RunFolder:
         """Returns the numbers in a file of `write_results`, or an empty dict if there is no file."""
         if not os.path.isfile(self.file(name)):
             return {}
+        numbers = {}
         with open(self.file(name), encoding="utf-8") as file:
-            values = dict(line.rstrip("\n").split(" = ", 1) for line in file)
-        return {key: float(value) for key, value in values.items() if _is_number(value)}
+            for line in file:
+                key, value = line.rstrip("\n").split(" = ", 1)
+                with contextlib.suppress(ValueError):  # a text, such as n/a
+                    numbers[key] = float(value)
+        return numbers
 
     def _check_is_free(self):
         if not os.path.isdir(self.path):
@@ -333,11 +337,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
             raise ValueError("it is compressed, which numpy.savez never does")  # and could expand without bounds
         entries = {name: saved[name] for name in saved.files}
     types = {name: entries.pop(entry) for name in list(entries) if (entry := _TYPE_ENTRY.format(name)) in entries}
-    return {name: _typed(array, types.get(name)) for name, array in entries.items()}
-
-
-def _typed(array: np.ndarray, name: np.ndarray | None) -> np.ndarray:
-    return array if name is None else array.view(numpy_dtype(str(name)))
+    return entries | {name: entries[name].view(numpy_dtype(str(dtype))) for name, dtype in types.items()}
 
 
 def _state(model) -> dict:
@@ -378,18 +378,6 @@ def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None
             )
     for name, variable in state.items():
         variable.assign(arrays[name])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _as_json(settings: Mapping) -> dict:
-    return json.loads(json.dumps(settings))
 
 
 def _read_settings(path: str) -> dict:

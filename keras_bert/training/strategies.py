@@ -126,25 +126,22 @@ def is_chief() -> bool:
 
 def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
     """Raises `InputError` if a batch cannot be divided evenly among the devices of the current strategy."""
-    num_devices = _num_devices()
-    if batch_size % (num_devices * num_parts):
-        raise InputError(
-            f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
-            f"each. Use a multiple of {num_devices * num_parts}: a batch counts the examples of all devices together."
-        )
-
-
-def _num_devices() -> int:
     from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 
     keep_tensorflow_off_gpus()
     if on_tensorflow():
         import tensorflow as tf
 
-        return tf.distribute.get_strategy().num_replicas_in_sync
-    from keras_bert.accelerate import jax_devices
+        num_devices = tf.distribute.get_strategy().num_replicas_in_sync
+    else:
+        from keras_bert.accelerate import jax_devices
 
-    return jax_devices.num_devices()
+        num_devices = jax_devices.num_devices()
+    if batch_size % (num_devices * num_parts):
+        raise InputError(
+            f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
+            f"each. Use a multiple of {num_devices * num_parts}: a batch counts the examples of all devices together."
+        )
 
 
 def check_workers_agree(settings: Mapping) -> None:

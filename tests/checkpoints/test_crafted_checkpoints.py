@@ -18,7 +18,6 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json_object
-from keras_bert.program.stored_numbers import write_varint
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -107,6 +106,12 @@ def test_a_weights_file_that_holds_no_numbers_is_refused(value, copied):
 
 
 # TensorFlow
+
+
+def write_varint(number):
+    """A number in groups of seven bits, the lowest first; each but the last has the eighth bit."""
+    groups = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
 
 
 def index_table(entries):

@@ -9,7 +9,14 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from checkpoints.test_crafted_checkpoints import changed_json, entry, index_block, index_table, safetensors
+from checkpoints.test_crafted_checkpoints import (
+    changed_json,
+    entry,
+    index_block,
+    index_table,
+    safetensors,
+    write_varint,
+)
 from tiny_checkpoints import random_checkpoint
 from tiny_models import make_model
 
@@ -22,7 +29,6 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.stored_numbers import write_varint
 from keras_bert.program.variables_index import read_index
 from keras_bert.records import index
 from keras_bert.training.run_folder import read_arrays

@@ -11,7 +11,6 @@ from keras_bert import registry
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.encoders.bert.encoder import BertEncoder
@@ -111,7 +110,6 @@ def test_another_pooling_than_the_mean_is_refused_wherever_sentences_get_vectors
         lambda: sentence_embeddings(encoder, TEXTS),
         lambda: sentence_embeddings(encoder, TEXTS, pooling="cls"),
         lambda: VectorIndex.build(encoder, TEXTS),
-        lambda: packed_sentence_embeddings(encoder, TEXTS),
         lambda: encoder.export_for_serving(tmp_path / "export"),
     ):
         with pytest.raises(InputError, match="turn texts into vectors by 'max', as modules.json"):

@@ -184,17 +184,17 @@ def test_processes_that_append_to_one_index_lose_no_text(tmp_path):
 
 
 def test_an_index_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
-    path, index, read = tmp_path / "index", built(), index_files._read_lines
+    path, index, read = tmp_path / "index", built(), index_files.read_lines
     index.save(path)
 
     def replaced_after(*arguments):
         lines = read(*arguments)
-        monkeypatch.setattr(index_files, "_read_lines", read)
+        monkeypatch.setattr(index_files, "read_lines", read)
         index.update(None, "d3", "new")  # as many texts as before
         index.save(path, replace=True)
         return lines
 
-    monkeypatch.setattr(index_files, "_read_lines", replaced_after)
+    monkeypatch.setattr(index_files, "read_lines", replaced_after)
     loaded = VectorIndex.load(path)
     assert loaded.texts == index.texts
     np.testing.assert_array_equal(loaded.vectors, index.vectors)
@@ -339,7 +339,7 @@ def test_an_error_at_any_step_of_writing_leaves_the_old_or_the_new_index(change,
 
         return called
 
-    for place, name in [(np, "save"), (index_files, "_write_lines"), (json, "dumps"), (os, "fsync"), (os, "rename")]:
+    for place, name in [(np, "save"), (index_files, "write_lines"), (json, "dumps"), (os, "fsync"), (os, "rename")]:
         monkeypatch.setattr(place, name, interrupted(getattr(place, name)))
     found, step = None, 0
     while found != states[1]:

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from tiny_checkpoints import CONFIG
+from tiny_checkpoints import CONFIG, random_checkpoint
 
+from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.embeddings import summarization
-from keras_bert.embeddings.summarization import packed_sentence_embeddings, summarize
-from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.summarization import summarize
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.model import SentenceEncoder
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
-
-SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3
 
 
 @pytest.fixture
@@ -24,25 +24,9 @@ def with_vectors(monkeypatch):
             found = np.array([vectors[sentence.rstrip(".")] for sentence in sentences], "float32")
             return found / np.linalg.norm(found, axis=1, keepdims=True)
 
-        monkeypatch.setattr(summarization, "packed_sentence_embeddings", embed)
+        monkeypatch.setattr(summarization, "sentence_embeddings", embed)
 
     return use
-
-
-def test_sentences_packed_in_rows_have_the_vectors_that_they_have_alone(encoder):
-    expected = sentence_embeddings(encoder, SENTENCES)
-    for batch_size in (1, 16):
-        found = packed_sentence_embeddings(encoder, SENTENCES, batch_size=batch_size)
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert len(summarization._pack([4, 9, 5], 10)) == 2
-    assert sorted(sum(summarization._pack([3] * 7, 9), [])) == list(range(7))
-
-
-def test_all_sentences_of_a_text_take_one_pass(encoder, monkeypatch):
-    calls, call = [], BertEncoder.call
-    monkeypatch.setattr(BertEncoder, "call", lambda *args, **options: calls.append(1) or call(*args, **options))
-    summarize(encoder, ". ".join(SENTENCES) + ".", 2)
-    assert calls == [1]
 
 
 @pytest.mark.parametrize("method", ["centrality", "centroid"])
@@ -58,6 +42,14 @@ def test_the_sentences_that_resemble_most_others_are_chosen_in_the_order_of_the_
     parts = [text[sentence.start : sentence.end] for sentence in found.sentences]
     assert parts == ["It rains.", "A fox.", "Foxes.", "Ice.", "Fox."]
     assert sum(sentence.score for sentence in found.sentences) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [SentenceEncoder, SequenceClassifier])
+def test_other_models_summarise_by_the_vectors_of_their_encoder(encoder, kind):
+    model = model_of(kind, random_checkpoint(), **({"labels": ["no", "yes"]} if kind is SequenceClassifier else {}))
+    text = "the quick fox. fox. the brown fox the quick brown fox. the the brown."
+    scores = [[one.score for one in summarize(of, text, 2).sentences] for of in (encoder, model)]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
 
 
 def test_diversity_leaves_out_what_has_been_said(with_vectors):

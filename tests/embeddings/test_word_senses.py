@@ -5,7 +5,7 @@ import pytest
 from tiny_checkpoints import CONFIG
 
 from keras_bert.embeddings.word_sense_files import draw_word_senses
-from keras_bert.embeddings.word_senses import Occurrence, cluster, nearest_neighbour_accuracy, project, word_vectors
+from keras_bert.embeddings.word_senses import Occurrence, cluster, project, word_vectors
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
@@ -75,7 +75,6 @@ def test_of_a_long_text_the_tokens_around_the_word_are_read(encoder):
         (lambda encoder: word_vectors(encoder, ["the"], "the", layers=(-3,)), "layers must be between -2 and 1"),
         (lambda encoder: word_vectors(BertEncoder(CONFIG), ["the"], "the"), "The model has no vocabulary"),
         (lambda encoder: cluster(np.eye(3), 4), "count must be a whole number .* Received: 4"),
-        (lambda encoder: nearest_neighbour_accuracy(np.eye(3), "ab"), "a sense for each: 3 and 2 came"),
     ],
 )
 def test_what_cannot_be_computed_is_said(encoder, call, message):
@@ -116,9 +115,3 @@ def test_names_in_the_picture_overlap_neither_each_other_nor_the_legend(spread):
         assert not extent.count_overlaps(extents[:number] + extents[number + 1 :])
         assert figure.bbox.contains(*extent.min)
         assert figure.bbox.contains(*extent.max)
-
-
-def test_neighbours_of_the_same_sense_are_counted_without_the_word_itself():
-    vectors = np.array([[0, 2], [0.1, 5], [3, 0], [9, 0.2], [1, 0.1]], "float32")
-    assert nearest_neighbour_accuracy(vectors, [0, 0, 1, 1, 1]) == 1.0
-    assert nearest_neighbour_accuracy(vectors, [0, 0, 1, 1, 0]) == pytest.approx(0.8)

@@ -11,7 +11,7 @@ from keras_bert import BertEncoder, CrossEncoder, InputError, MaskedLM, Multiple
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy, project
+from keras_bert.embeddings.word_senses import cluster, project
 from keras_bert.tasks.calibration import expected_calibration_error, fit_temperature
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.scores import label_scores, pair_scores, retrieval_scores
@@ -73,7 +73,6 @@ def test_tools_on_vectors_refuse_what_is_no_number():
         ),
         lambda: score_masks(model_of(MaskedLM, np.nan), [np.array([2, 5, 3])], [np.array([1])], lambda *_: None),
         lambda: cluster(nothing, 2),
-        lambda: nearest_neighbour_accuracy(nothing, [0, 1, 1]),
         lambda: fit_temperature(nothing, np.zeros(3, int)),
     ):
         with pytest.raises(InputError, match="are not numbers"):
@@ -103,10 +102,6 @@ def test_ties_count_against_the_accuracy_that_fit_reports():
     assert history["accuracy"] == [0]
 
 
-def test_equally_near_neighbours_count_by_their_share():
-    assert nearest_neighbour_accuracy(np.ones((3, 2)), ["a", "a", "b"]) == pytest.approx((0.5 + 0.5 + 0) / 3)
-
-
 NOTHING = np.zeros((0, 4), np.float32)
 
 
@@ -115,7 +110,6 @@ NOTHING = np.zeros((0, 4), np.float32)
     [
         lambda: project(NOTHING),
         lambda: cluster(NOTHING, 1),
-        lambda: nearest_neighbour_accuracy(NOTHING, []),
         lambda: retrieval_scores([], []),
         lambda: pair_scores([], NOTHING),
         lambda: pair_scores([[], []], np.zeros((0, 2, 4), np.float32)),

@@ -1,21 +1,18 @@
 """The errors of requests that are not answered."""
 
-# gRPC status -> TF Serving's HTTP status; all others become 500.
-HTTP_STATUS = {
-    "OK": 200,
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "ABORTED": 409,
-    "RESOURCE_EXHAUSTED": 429,
-    "CANCELLED": 499,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
+# TF Serving's HTTP status -> gRPC status. Several have 400 and 409: the most general one is named.
+_CODE_OF_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
 
 
@@ -84,8 +81,6 @@ _ADVICE = {
     "Malformed request": _CHECK_URL,
     "Not found: /": _CHECK_URL,
 }
-# Three codes share 400 and two share 409; the first of each is used.
-_CODE_OF_STATUS = {status: code for code, status in reversed(HTTP_STATUS.items())}
 
 
 def serving_error(server: str, code: str, text: str, http_status: int | None = None) -> ServingError:
@@ -108,4 +103,4 @@ def not_http_error(server: str, status_line: str) -> ServingError:
 
 def http_error(server: str, status: int, text: str) -> ServingError:
     """Returns the error for an HTTP status; a status that TF Serving does not use becomes "UNKNOWN"."""
-    return serving_error(server, _CODE_OF_STATUS.get(status, "INTERNAL" if status == 500 else "UNKNOWN"), text, status)
+    return serving_error(server, _CODE_OF_STATUS.get(status, "UNKNOWN"), text, status)

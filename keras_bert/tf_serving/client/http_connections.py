@@ -139,11 +139,7 @@ class HttpConnections:
 
 
 def _remaining(end: float) -> float:
-    """Returns the seconds until `end`.
-
-    Raises:
-        TimeoutError: `end` has passed.
-    """
+    """Returns the seconds until `end`. Raises `TimeoutError` if it has passed."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError("out of time")

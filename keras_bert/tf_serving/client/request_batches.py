@@ -115,9 +115,7 @@ def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def _padding(name: str, dtype: np.dtype):
     if dtype.kind == "O":
         return ""
-    if dtype.kind == "i":
-        return 0 if name.endswith("_ids") else -1
-    return 0
+    return -1 if dtype.kind == "i" and not name.endswith("_ids") else 0
 
 
 def _as_array(name: str, value) -> np.ndarray:

@@ -63,8 +63,10 @@ class RestFormat:
         return self._post("classify", {"signature_name": signature_name, "examples": _examples(inputs)})
 
     def read_classify(self, answer: bytes) -> dict[str, np.ndarray]:
-        try:
-            rows = [[(label, float(score)) for label, score in row] for row in self._results(answer)]
+        try:  # the documentation says "result", TF Serving writes "results"
+            rows = [
+                [(label, float(score)) for label, score in row] for row in self._member(self._read(answer), "results")
+            ]
             scores = np.array([[score for _, score in row] for row in rows], np.float64)
             classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
             return {"classes": classes.reshape(scores.shape), "scores": scores}
@@ -76,7 +78,7 @@ class RestFormat:
 
     def read_regress(self, answer: bytes) -> np.ndarray:
         try:
-            return np.array([float(score) for score in self._results(answer)])
+            return np.array([float(score) for score in self._member(self._read(answer), "results")])
         except _MALFORMED as error:
             raise self._strange(answer) from error
 
@@ -141,10 +143,6 @@ class RestFormat:
         if not isinstance(value, dict) or name not in value:
             raise self._strange(json.dumps(value).encode())
         return value[name]
-
-    def _results(self, answer: bytes) -> list:
-        # The documentation says "result", TF Serving writes "results".
-        return self._member(self._read(answer), "results")
 
     def _array(self, value) -> np.ndarray:
         try:

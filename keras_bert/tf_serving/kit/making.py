@@ -14,8 +14,7 @@ from keras_bert.program.long_work import long_work
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit.kit_texts import check_image, check_model_name, kit_texts
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, require_messages, write_warm_up
-from keras_bert.tf_serving.saved_model_check.checking import require_servable
-from keras_bert.tf_serving.saved_model_check.padding import unsafe_inputs
+from keras_bert.tf_serving.saved_model_check.checking import require_servable, unsafe_inputs
 from keras_bert.tf_serving.saved_model_check.reading import read_saved_model, shape_of
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.tf_serving.versions import find_version_folder
@@ -64,7 +63,8 @@ def make_serving_kit(
         )
     require_messages()
     check_output_folder(output_dir)
-    check_links(source, *_folders_in(source))
+    folders = [os.path.join(parent, name) for parent, names, _ in os.walk(source) for name in names]
+    check_links(source, *(os.path.relpath(inner, source) for inner in folders))
     require_servable(source, _versions_of(image))
     signatures = read_saved_model(source).signatures
     with long_work(f"making the kit {os.fspath(output_dir)}"), atomic_folder(output_dir) as folder:
@@ -81,23 +81,13 @@ def make_serving_kit(
             model_bytes=sum(file.stat().st_size for file in pathlib.Path(copy).rglob("*") if file.is_file()),
             request=_sample_request(signatures),
         )
-        _write_texts(folder, texts)
+        for path, text in texts.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, "utf-8")
+            if file.suffix == ".sh":
+                file.chmod(0o755)
     return os.fspath(output_dir)
-
-
-def _write_texts(folder: str, texts: Mapping[str, str]) -> None:
-    for path, text in texts.items():
-        file = pathlib.Path(folder, path)
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, "utf-8")
-        if file.suffix == ".sh":
-            file.chmod(0o755)
-
-
-def _folders_in(source: str) -> list[str]:
-    return [
-        os.path.relpath(os.path.join(parent, name), source) for parent, names, _ in os.walk(source) for name in names
-    ]
 
 
 def _version_and_name(source: str) -> tuple[int, str]:

@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.record_files import framed_record
+from keras_bert.tf_serving.client.request_batches import as_arrays
 from keras_bert.tf_serving.loading import load_saved_model
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -127,16 +128,17 @@ def _made_up_row(specs: Mapping, num_words: int, draw: random.Random) -> dict:
 
 def _as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
     """Joins rows into inputs, arrays of bytes `[B]`, or `[B, N]` for lists; short lists are padded with ""."""
-    arrays = {}
+    columns = {}
     for name in sorted(rows[0]):
         values = [row[name] for row in rows]
+        texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(f"The input {name} of a request must be a text or a list of texts.")
         if all(isinstance(value, list) for value in values):
             width = max(map(len, values))
-            texts = [[_bytes(name, text) for text in value] + [b""] * (width - len(value)) for value in values]
-            arrays[name] = np.array(texts, object).reshape(len(values), width)
-        else:
-            arrays[name] = np.array([_bytes(name, value) for value in values], object)
-    return arrays
+            values = [value + [""] * (width - len(value)) for value in values]
+        columns[name] = values
+    return as_arrays(columns)
 
 
 def _made_up_inputs(specs: Mapping, row: Mapping) -> dict[str, np.ndarray]:
@@ -163,15 +165,6 @@ def _example(row: Mapping) -> bytes:
     for name, array in _as_arrays([row]).items():
         example.features.feature[name].bytes_list.value.extend(array.ravel().tolist())
     return example.SerializeToString(deterministic=True)
-
-
-def _bytes(name: str, text: object) -> bytes:
-    if not isinstance(text, str):
-        raise InputError(f"The input {name} of a request must be a text or a list of texts.")
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"The input {name} of a request has half a surrogate pair, which UTF-8 lacks.") from error
 
 
 def _log(signature: str, inputs: Mapping):

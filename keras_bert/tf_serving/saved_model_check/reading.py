@@ -12,7 +12,7 @@ _SERVE_TAG = "serve"
 # The largest message that protobuf reads.
 _MOST_BYTES = 2**31 - 1
 # TensorFlow stores these among the signatures for its own use.
-_INTERNAL_SIGNATURES = "__saved_model_"
+_INTERNAL = "__saved_model_"
 
 
 class SavedModelGraph:
@@ -29,7 +29,7 @@ class SavedModelGraph:
 
     def __init__(self, meta_graph):
         signatures, graph = meta_graph.signature_def, meta_graph.graph_def
-        self.signatures = {name: signatures[name] for name in sorted(signatures) if not _is_internal(name)}
+        self.signatures = {name: signatures[name] for name in sorted(signatures) if not name.startswith(_INTERNAL)}
         self.functions = {function.signature.name: function for function in graph.library.function}
         self.nodes = {node.name: node for node in graph.node}
 
@@ -115,7 +115,3 @@ def type_name(tensor) -> str:
 def shape_of(tensor) -> list[int] | None:
     """Returns the dimensions of a TensorInfo, -1 for variable ones, or None if the rank is unknown."""
     return None if tensor.tensor_shape.unknown_rank else [dim.size for dim in tensor.tensor_shape.dim]
-
-
-def _is_internal(signature: str) -> bool:
-    return signature.startswith(_INTERNAL_SIGNATURES)

@@ -20,9 +20,7 @@ PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
-# The page names these files, each in a line of its own. The content of the file replaces that line.
-_SCRIPTS = ("page_lines.js",)
-
+_SCRIPT = "page_lines.js"  # the page names it in a line of its own, which its content replaces
 _MOST_EXAMPLES = 3
 _MOST_LABELS = 100
 _LONGEST_TEXT = 1000  # bytes
@@ -30,12 +28,10 @@ _LONGEST_TEXT = 1000  # bytes
 
 @functools.cache
 def page_html() -> bytes:
-    """Returns the page, with its scripts in it."""
+    """Returns the page, with its script in it."""
     files = importlib.resources.files("keras_bert.tf_serving.server")
-    page = files.joinpath("page.html").read_bytes()
-    for name in _SCRIPTS:
-        page = page.replace(f"// {name}\n".encode(), files.joinpath(name).read_bytes())
-    return page
+    page, script = (files.joinpath(name).read_bytes() for name in ("page.html", _SCRIPT))
+    return page.replace(f"// {_SCRIPT}\n".encode(), script)
 
 
 def about_model(model: Any) -> dict[str, list]:
