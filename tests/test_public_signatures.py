@@ -4,6 +4,7 @@ import ast
 import inspect
 import pathlib
 import re
+import typing
 from collections import defaultdict
 
 import keras
@@ -11,7 +12,9 @@ import pytest
 
 import keras_bert
 from keras_bert import BertConfig, Vocabulary, registry
+from keras_bert.config.signature_options import ExportOptions, SignatureOptions
 from keras_bert.models.task_model import TaskModel
+from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.portable.loaded_models import loaded_class
 from keras_bert.tasks.text_model import TextModel
 
@@ -125,6 +128,20 @@ def test_from_pretrained_refuses_an_unknown_argument_by_name(tmp_path):
         with pytest.raises(keras_bert.InputError, match="from_pretrained has no option label. It has: .*do_lower_case"):
             model.from_pretrained(tmp_path / "model", label=["no", "yes"])
     assert keras_bert.SequenceClassifier.from_pretrained(tmp_path / "model", labels=None).labels == ("no", "yes")
+
+
+def test_export_for_serving_shows_the_options_of_signatures_with_their_types_and_defaults():
+    fields = inspect.signature(SignatureOptions).parameters
+    types = {name: one.annotation for name, one in fields.items()}
+    assert typing.get_type_hints(ExportOptions) == types
+    assert not ExportOptions.__required_keys__
+    for verb in (keras_bert.Encoder.export_for_serving, export_for_serving):
+        shown = inspect.signature(verb).parameters
+        assert {name: (shown[name].annotation, shown[name].default) for name in fields} == {
+            name: (one.annotation, one.default) for name, one in fields.items()
+        }
+        assert list(shown)[-len(fields) :] == list(fields)
+        assert shown["format"].default == "saved_model"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in registry.TASKS if registry.task(kind).export])

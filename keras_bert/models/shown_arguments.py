@@ -3,12 +3,13 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_bert.program.errors import InputError
 
 # What the constructor of `keras.Model` takes. It shows `**kwargs` only.
 _OF_KERAS = ("name", "dtype", "trainable")
+_Verb = TypeVar("_Verb", bound=Callable)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -42,19 +43,37 @@ def constructor_arguments_of(model_class: type) -> dict[str, inspect.Parameter]:
 def with_constructor_arguments(verb: Callable, model_class: type) -> Any:
     """Returns a class method like `verb` whose signature shows the constructor's arguments instead of `**arguments`."""
     verb = inspect.unwrap(verb)
-    signature = inspect.signature(verb)
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    if len(own) == len(signature.parameters):  # there is nothing to replace
+    if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(verb).parameters.values()):
         return classmethod(verb)
-    names = {one.name for one in own}
-    added = [one for name, one in constructor_arguments_of(model_class).items() if name not in names]
+    return classmethod(with_added(verb, constructor_arguments_of(model_class).values()))
+
+
+def with_added(verb: Callable, added: Iterable[inspect.Parameter]) -> Callable:
+    """Returns a function like `verb` whose signature shows these keyword arguments instead of its `**options`."""
 
     @functools.wraps(verb)
     def shown(*args: Any, **arguments: Any) -> Any:
         return verb(*args, **arguments)
 
-    shown.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    return classmethod(shown)
+    shown.__signature__ = _signature_with(verb, added)  # type: ignore[attr-defined]
+    return shown
+
+
+def showing(options_class: type) -> Callable[[_Verb], _Verb]:
+    """Decorates a function that takes the fields of a dataclass as `**options`: its signature shows the fields."""
+
+    def decorated(verb: _Verb) -> _Verb:
+        verb.__signature__ = _signature_with(verb, inspect.signature(options_class).parameters.values())  # type: ignore
+        return verb
+
+    return decorated
+
+
+def _signature_with(verb: Callable, added: Iterable[inspect.Parameter]) -> inspect.Signature:
+    signature = inspect.signature(verb)
+    own = {name: one for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    further = [one.replace(kind=one.KEYWORD_ONLY) for one in added if one.name not in own]
+    return signature.replace(parameters=[*own.values(), *further])
 
 
 def show_arguments(model_class: type) -> None:
