@@ -105,10 +105,9 @@ def _with_arguments_of(verb: Callable, base: Callable) -> inspect.Signature:
     return own.replace(parameters=[*shown, *(one for one in further if one.name not in names), *last])
 
 
-def option_names(verb: Callable) -> list[str]:
-    """Returns the names of a function's optional arguments."""
-    parameters = inspect.signature(verb).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
+def options_of(verb: Callable) -> list[inspect.Parameter]:
+    """Returns a function's optional arguments."""
+    return [one for one in inspect.signature(verb).parameters.values() if one.default is not one.empty]
 
 
 def check_options(
@@ -133,7 +132,7 @@ def check_options(
     given = [name for name, value in refused.items() if value is not parameters[name].default]
     wrong = next(iter([*unknown, *given]), None)
     if wrong is not None:
-        names = ", ".join(name for name in option_names(verb) if name not in refused)
+        names = ", ".join(one.name for one in options_of(verb) if one.name not in refused)
         place = f" {where}" if where else ""
         hint = f" {instead[wrong]}" if instead and wrong in instead else ""
         raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.{hint}")

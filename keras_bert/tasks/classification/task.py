@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,12 @@ class ClassificationTask(TextTask):
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
     def answers(
-        self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray, top_k=None, threshold=None
+        self,
+        examples: TextExamples,
+        example_rows: ExampleRows,
+        outputs: np.ndarray,
+        top_k: int | None = None,
+        threshold: Any = None,
     ) -> list:
         """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
         check_answer_options(self.model, top_k, threshold)
@@ -262,13 +268,6 @@ class _Score:
 
     def cells(self, answers: Sequence[ScoreAnswer]) -> tuple[list[str], list[list]]:
         return ["score"], [[answer.score] for answer in answers]
-
-
-def predict_proba(model, x, **options) -> np.ndarray:
-    """Returns the probabilities of the labels; see `SequenceClassifier.predict_proba`."""
-    if model.problem_type == "regression":
-        raise InputError("A regression has scores, and no probabilities. Use predict(texts)[0].score.")
-    return probabilities_of(model.predict(x, **options)).astype(np.float32)
 
 
 def tune_thresholds(model, x, y, batch_size: int | None, max_seq_length: int | None) -> TunedThresholds:
