@@ -114,8 +114,7 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
             "loaded export takes top_k and prompts as the model does."
         )
-    given = {name: getattr(options, name) for name in known}
-    return write_portable(model, path, format, weights, **given)
+    return write_portable(model, path, format, weights, options)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
+from keras_bert.tasks.classification.task import tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
     as_thresholds,
@@ -30,6 +31,7 @@ from keras_bert.tasks.classification.thresholds import (
     check_several_labels,
     divided,
 )
+from keras_bert.tasks.fitting import outputs_with_labels
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_model import FitOptions, PredictOptions, TextModel
 
@@ -217,9 +219,7 @@ class SequenceClassifier(TextModel):
         Raises:
             InputError: the model is not for several labels, or the texts have no labels.
         """
-        from keras_bert.tasks.classification.task import tune_thresholds
-
-        return tune_thresholds(self, x, y, batch_size, max_seq_length)
+        return tune_on_answers(outputs_with_labels(self, x, y, batch_size, max_seq_length))
 
     def divide_logits(self, temperature: float) -> None:
         super().divide_logits(temperature)
