@@ -11,9 +11,9 @@ Examples:
 
 from absl import flags
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.command_line import run_command
 from keras_bert.program.option_flags import define_option_flags, given_values
-from keras_bert.serving.graph.signature_options import SignatureOptions
 
 
 def define_flags() -> None:

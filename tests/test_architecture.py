@@ -41,7 +41,6 @@ UPWARD = {
         "keras_bert.serving.keras_export",
     },
     "keras_bert.tasks.embedding.encoding": {"keras_bert.embeddings.text_vectors"},
-    "keras_bert.tasks.embedding.model": {"keras_bert.embeddings.text_vectors"},
     "keras_bert.training.finished_runs": {"keras_bert.serving.portable.loading"},
 }
 MOST_UPWARD = 12

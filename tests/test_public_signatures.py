@@ -4,6 +4,7 @@ import ast
 import inspect
 import pathlib
 import re
+import typing
 from collections import defaultdict
 
 import keras
@@ -11,9 +12,12 @@ import pytest
 
 import keras_bert
 from keras_bert import BertConfig, Vocabulary, registry
+from keras_bert.config.signature_options import ExportOptions, SignatureOptions
 from keras_bert.models.task_model import TaskModel
+from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.portable.loaded_models import loaded_class
 from keras_bert.tasks.text_model import TextModel
+from keras_bert.tasks.text_to_text.search_options import SearchOptions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
@@ -40,6 +44,8 @@ CLASSES = {name: item for name, item in PUBLIC.items() if inspect.isclass(item)}
 MODELS = [item for item in CLASSES.values() if issubclass(item, keras.Model)]
 VERBS = ("compile", "fit", "evaluate", "predict", "explain", "calibrate", "rank", "fit_few_shot")
 VERBS += ("from_pretrained", "save_pretrained", "export_for_serving")
+# Options of `predict` of models that loaded exports do not have.
+ABSENT = {"TextToText": set(SearchOptions.__dataclass_fields__), "CrossEncoder": {"top_k", "threshold"}}
 # The last argument takes what a signature cannot know.
 OPEN = {"unknown", "of_keras"}
 
@@ -54,6 +60,10 @@ def verbs_of(classes):
 
 def names_of(function) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+
+
+def defaults_of(function) -> dict:
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
 
 
 @pytest.mark.parametrize("name", sorted(set(CLASSES) - MADE_OTHERWISE))
@@ -127,6 +137,20 @@ def test_from_pretrained_refuses_an_unknown_argument_by_name(tmp_path):
     assert keras_bert.SequenceClassifier.from_pretrained(tmp_path / "model", labels=None).labels == ("no", "yes")
 
 
+def test_export_for_serving_shows_the_options_of_signatures_with_their_types_and_defaults():
+    fields = inspect.signature(SignatureOptions).parameters
+    types = {name: one.annotation for name, one in fields.items()}
+    assert typing.get_type_hints(ExportOptions) == types
+    assert not ExportOptions.__required_keys__
+    for verb in (keras_bert.Encoder.export_for_serving, export_for_serving):
+        shown = inspect.signature(verb).parameters
+        assert {name: (shown[name].annotation, shown[name].default) for name in fields} == {
+            name: (one.annotation, one.default) for name, one in fields.items()
+        }
+        assert list(shown)[-len(fields) :] == list(fields)
+        assert shown["format"].default == "saved_model"
+
+
 @pytest.mark.parametrize("kind", [kind for kind in registry.TASKS if registry.task(kind).export])
 def test_a_loaded_export_has_the_options_of_its_model(kind):
     stored = registry.task(kind).export.stored_as or kind
@@ -136,8 +160,26 @@ def test_a_loaded_export_has_the_options_of_its_model(kind):
             continue
         shown = set(names_of(getattr(loaded, name)))
         assert not {"args", "options"} & shown
-        extra = shown - set(names_of(getattr(model, name)))
-        assert extra == set()
+        of_model = defaults_of(getattr(model, name))
+        assert shown - set(of_model) == set()
+        # Steps are for features, searches are fixed when a model is exported, and a score has no labels.
+        assert set(of_model) - shown - {"self", "unknown", "steps"} == (
+            ABSENT.get(stored, set()) if name == "predict" else set()
+        )
+        for one in inspect.signature(getattr(loaded, name)).parameters.values():
+            assert one.name == "self" or one.annotation is not one.empty, one
+            assert one.name in ("self", "x", "top_k", "return_dict") or one.default == of_model[one.name], one
+
+
+def test_a_loaded_export_shows_the_options_of_its_task_and_refuses_others():
+    classifier, answers, masked = map(loaded_class, ("SequenceClassifier", "SpanClassifier", "MaskedLM"))
+    assert {"top_k": None, "threshold": None}.items() <= defaults_of(classifier.predict).items()
+    assert {"n_best_size": 20, "null_threshold": None}.items() <= defaults_of(answers.predict).items()
+    assert {"targets": None, "joint": False}.items() <= defaults_of(masked.predict).items()
+    assert {"masking": None, "seed": 12345}.items() <= defaults_of(masked.evaluate).items()
+    for loaded, verb in ((classifier, "predict"), (answers, "predict"), (masked, "evaluate")):
+        with pytest.raises(keras_bert.InputError, match=f"{verb} of this export has no option steps. It has: .*batch"):
+            getattr(object.__new__(loaded), verb)(["a"], steps=1)
 
 
 @pytest.mark.parametrize("name", ["compile", "fit", "evaluate", "predict"])

@@ -28,9 +28,9 @@ from keras_bert import (
     TextToText,
     TokenClassifier,
 )
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.models.encoder_base import encoder_class
 from keras_bert.serving import export
-from keras_bert.serving.graph.signature_options import SignatureOptions
 
 # Every lower-case word can be cut into pieces, so texts differ in their tokens like real texts.
 VOCABULARY = tiny.vocabulary(

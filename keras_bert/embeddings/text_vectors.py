@@ -51,16 +51,8 @@ def sentence_embeddings(
             vocabulary.
         texts: strings; a single one is a list of one.
         pooling: for models other than `SentenceEncoder`: one of `config.POOLINGS`; by default `mean`.
-        normalize: whether to divide each vector by its length, so that products are cosines. By default a
-            `SentenceEncoder` decides, and vectors of other models are divided.
-        prompt: the name of one of the model's prompts, which is put before each text; "" for none. By default the
-            model's default prompt.
-        dimensions: the number of first components to keep, for models that were trained with `Matryoshka`. By default
-            all.
-        batch_size: texts computed at once.
-        max_seq_length: longer texts are cut to this many tokens. The default is that of the `SentenceEncoder`, or the
-            number of the model's positions.
-        on_progress: called after each batch with the number of texts in it.
+        normalize, prompt, dimensions, batch_size, max_seq_length, on_progress: as for `SentenceEncoder.encode`. By
+            default the vectors of other models are divided by their length; they may have all positions of the model.
 
     Returns:
         float32 `[texts, D]`.

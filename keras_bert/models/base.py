@@ -5,7 +5,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
+from keras_bert.config.signature_options import ExportOptions, SignatureOptions
 from keras_bert.models.layer_settings import (
     check_can_be_written,
     load_lora,
@@ -20,7 +21,7 @@ from keras_bert.models.layer_settings import (
     save_lora,
     settings_of,
 )
-from keras_bert.models.shown_arguments import show_arguments, with_constructor_arguments
+from keras_bert.models.shown_arguments import show_arguments, showing, with_constructor_arguments
 from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.long_work import shows_progress
@@ -288,6 +289,7 @@ class BertModel(keras.Model):
             **arguments,
         )
 
+    @showing(SignatureOptions)
     def export_for_serving(
         self,
         path: str | os.PathLike,
@@ -296,62 +298,53 @@ class BertModel(keras.Model):
         dtype: str | None = None,
         weights: str | None = None,
         core_operations: bool = False,
-        max_seq_length: int | None = None,
-        text_pairs: bool = False,
-        top_k: int = 5,
-        pooling: str | None = None,
-        normalize: bool | None = None,
-        prompt: str | None = None,
-        num_beams: int = 4,
-        max_new_tokens: int = 64,
-        length_penalty: float = 1.0,
-        num_answers: int = 1,
-        zero_shot: str | None = None,
-        **unknown: Any,
+        **options: Unpack[ExportOptions],
     ) -> str:
         """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
 
-        `keras_bert.serving.export.export_for_serving` explains the arguments at length.
+        `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders,
+        see `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
+
+        The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
+        its files and `bert_config.json` for people and clients. The written SavedModel is read again and checked for
+        operations that servers lack (`saved_model_check`).
 
         Args:
-            path: the folder of the versions `1`, `2`, ... of a SavedModel; for the other formats a new or empty folder.
+            path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next
+                number. It is written atomically. For other formats than SavedModels: a new or empty folder.
             format: `saved_model`, `litert` or `onnx`.
-            dtype, weights: None, or `bfloat16` and `int8` for smaller exports.
-            core_operations: whether the graph needs no tensorflow-text.
-            max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model.
+            dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the
+                processor supports it. By default the model's own dtypes. Outputs are always float32.
+            weights: `int8` stores matrices with 8 bits: about a quarter of the size. SavedModels compute in float32;
+                LiteRT and ONNX Runtime also multiply 8-bit integers, and take `float16` too.
+            core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the
+                server needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for
+                SentencePiece.
+            max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
+                length that the model was trained with if it is shorter.
             text_pairs: whether a classifier or an encoder takes two texts.
-            top_k: how many tokens a masked-LM model proposes for each [MASK], or a `SparseEncoder` for each text.
-            pooling, normalize: how an encoder makes the vector of a text. None: the mean, of length 1.
-            prompt: the name of the prompt of a `SentenceEncoder` or a `CrossEncoder`; None for its default.
+            top_k: how many tokens a masked-LM model proposes for each [MASK], or a `SparseEncoder` returns for each
+                text.
+            pooling: how an encoder pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
+            normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
+                stands for what a `SentenceEncoder` does, and true for other encoders.
+            prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before
+                each query; None for its default.
             num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
-            zero_shot: the sentence of the signature `zero_shot`, such as "This example is {}."; None for no signature.
-            **unknown: refused.
+            zero_shot: the sentence about a label, such as "This example is {}.", with which a classifier for entailment
+                gets the signature `zero_shot`.
+
+        LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`, those of classifiers also
+        `text_pairs`, which decides the inputs of `serving_default`; the others are arguments of `predict` there.
 
         Raises:
-            InputError: the model cannot be exported, an option is not valid, or the files cannot be written.
+            InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path`
+                is a file or cannot be written to, or the disk is full.
         """
         from keras_bert.serving.export import export_for_serving
 
-        return export_for_serving(
-            self,
-            path,
-            format=format,
-            dtype=dtype,
-            weights=weights,
-            core_operations=core_operations,
-            max_seq_length=max_seq_length,
-            text_pairs=text_pairs,
-            top_k=top_k,
-            pooling=pooling,
-            normalize=normalize,
-            prompt=prompt,
-            num_beams=num_beams,
-            max_new_tokens=max_new_tokens,
-            length_penalty=length_penalty,
-            num_answers=num_answers,
-            zero_shot=zero_shot,
-            **unknown,
-        )
+        how: dict[str, Any] = {"format": format, "dtype": dtype, "weights": weights, "core_operations": core_operations}
+        return export_for_serving(self, path, **how, **options)
 
     def export(
         self,

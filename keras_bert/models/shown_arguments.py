@@ -3,12 +3,13 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_bert.program.errors import InputError
 
 # What the constructor of `keras.Model` takes. It shows `**kwargs` only.
 _OF_KERAS = ("name", "dtype", "trainable")
+_Verb = TypeVar("_Verb", bound=Callable)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -42,19 +43,37 @@ def constructor_arguments_of(model_class: type) -> dict[str, inspect.Parameter]:
 def with_constructor_arguments(verb: Callable, model_class: type) -> Any:
     """Returns a class method like `verb` whose signature shows the constructor's arguments instead of `**arguments`."""
     verb = inspect.unwrap(verb)
-    signature = inspect.signature(verb)
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    if len(own) == len(signature.parameters):  # there is nothing to replace
+    if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(verb).parameters.values()):
         return classmethod(verb)
-    names = {one.name for one in own}
-    added = [one for name, one in constructor_arguments_of(model_class).items() if name not in names]
+    return classmethod(with_added(verb, constructor_arguments_of(model_class).values()))
+
+
+def with_added(verb: Callable, added: Iterable[inspect.Parameter]) -> Callable:
+    """Returns a function like `verb` whose signature shows these keyword arguments instead of its `**options`."""
 
     @functools.wraps(verb)
     def shown(*args: Any, **arguments: Any) -> Any:
         return verb(*args, **arguments)
 
-    shown.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    return classmethod(shown)
+    shown.__signature__ = _signature_with(verb, added)  # type: ignore[attr-defined]
+    return shown
+
+
+def showing(options_class: type) -> Callable[[_Verb], _Verb]:
+    """Decorates a function that takes the fields of a dataclass as `**options`: its signature shows the fields."""
+
+    def decorated(verb: _Verb) -> _Verb:
+        verb.__signature__ = _signature_with(verb, inspect.signature(options_class).parameters.values())  # type: ignore
+        return verb
+
+    return decorated
+
+
+def _signature_with(verb: Callable, added: Iterable[inspect.Parameter]) -> inspect.Signature:
+    signature = inspect.signature(verb)
+    own = {name: one for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
+    further = [one.replace(kind=one.KEYWORD_ONLY) for one in added if one.name not in own]
+    return signature.replace(parameters=[*own.values(), *further])
 
 
 def show_arguments(model_class: type) -> None:
@@ -86,10 +105,9 @@ def _with_arguments_of(verb: Callable, base: Callable) -> inspect.Signature:
     return own.replace(parameters=[*shown, *(one for one in further if one.name not in names), *last])
 
 
-def option_names(verb: Callable) -> list[str]:
-    """Returns the names of a function's optional arguments."""
-    parameters = inspect.signature(verb).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
+def options_of(verb: Callable) -> list[inspect.Parameter]:
+    """Returns a function's optional arguments."""
+    return [one for one in inspect.signature(verb).parameters.values() if one.default is not one.empty]
 
 
 def check_options(
@@ -114,7 +132,7 @@ def check_options(
     given = [name for name, value in refused.items() if value is not parameters[name].default]
     wrong = next(iter([*unknown, *given]), None)
     if wrong is not None:
-        names = ", ".join(name for name in option_names(verb) if name not in refused)
+        names = ", ".join(one.name for one in options_of(verb) if one.name not in refused)
         place = f" {where}" if where else ""
         hint = f" {instead[wrong]}" if instead and wrong in instead else ""
         raise InputError(f"{verb.__name__}{place} has no option {wrong}. It has: {names}.{hint}")

@@ -4,21 +4,22 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from typing import Any
+from typing import Any, Unpack
 
 import tensorflow as tf
 
 from keras_bert import registry
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
+from keras_bert.config.signature_options import ExportOptions, SignatureOptions
 from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
+from keras_bert.models.shown_arguments import showing
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import long_work
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.method_names import name_methods
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
 from keras_bert.serving.portable.portable_models import (
@@ -34,6 +35,7 @@ from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
 
+@showing(SignatureOptions)
 def export_for_serving(
     model: Any,
     path: str | os.PathLike,
@@ -42,72 +44,22 @@ def export_for_serving(
     dtype: str | None = None,
     weights: str | None = None,
     core_operations: bool = False,
-    max_seq_length: int | None = None,
-    text_pairs: bool = False,
-    top_k: int = 5,
-    pooling: str | None = None,
-    normalize: bool | None = None,
-    prompt: str | None = None,
-    num_beams: int = 4,
-    max_new_tokens: int = 64,
-    length_penalty: float = 1.0,
-    num_answers: int = 1,
-    zero_shot: str | None = None,
-    **unknown: Any,
+    **options: Unpack[ExportOptions],
 ) -> str:
-    """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
-
-    `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
-    `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
-
-    The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
-    its files and `bert_config.json` for people and clients. The written SavedModel is read again and checked for
-    operations that servers lack (`saved_model_check`).
+    """Writes an export and returns its path; the arguments are those of the method `export_for_serving` of models.
 
     Args:
         model: a model of any task, or an `Encoder`. Its `vocabulary` must be set.
-        path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
-            It is written atomically. For other formats than SavedModels: a new or empty folder.
-        format: `saved_model`, `litert` or `onnx`.
-        dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
-            supports it. By default the model's own dtypes. Outputs are always float32.
-        weights: `int8` stores matrices with 8 bits: about a quarter of the size. SavedModels compute in float32; LiteRT
-            and ONNX Runtime also multiply 8-bit integers, and take `float16` too.
-        core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
-            needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
-        max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
-            length that the model was trained with if it is shorter.
-        text_pairs: whether a classifier or an encoder takes two texts.
-        top_k: how many tokens a masked-LM model proposes for each [MASK], or a `SparseEncoder` returns for each text.
-        pooling: how an encoder pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
-        normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
-            stands for what a `SentenceEncoder` does, and true for other encoders.
-        prompt: the name of the prompt that a `SentenceEncoder` puts before each text, or a `CrossEncoder` before each
-            query; None for its default.
-        num_beams, max_new_tokens, length_penalty, num_answers: how a `TextToText` writes, see `SearchOptions`.
-        zero_shot: the sentence about a label, such as "This example is {}.", with which a classifier for entailment
-            gets the signature `zero_shot`.
-        **unknown: refused.
-
-    LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`, those of classifiers also `text_pairs`,
-    which decides the inputs of `serving_default`; the others are arguments of `predict` there.
-
-    Raises:
-        InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
-            file or cannot be written to, or the disk is full.
     """
-    if unknown:
-        names = ", ".join(field.name for field in dataclasses.fields(SignatureOptions))
-        raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {names}")
+    names = [field.name for field in dataclasses.fields(SignatureOptions)]
+    if unknown := [name for name in options if name not in names]:
+        raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {', '.join(names)}")
     require_tensorflow("Exporting for serving", " and load the model folder there")
-    given: dict[str, Any] = {"max_seq_length": max_seq_length, "text_pairs": text_pairs, "top_k": top_k}
-    given |= {"pooling": pooling, "normalize": normalize, "prompt": prompt}
-    given |= {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "length_penalty": length_penalty}
-    options = SignatureOptions(**given, num_answers=num_answers, zero_shot=zero_shot)
+    checked = SignatureOptions(**options)
     with long_work(f"exporting to {os.fspath(path)}"):
         if format != SAVED_MODEL:
-            return _export_portable(model, path, format, dtype, weights, core_operations, options)
-        return _export_saved_model(model, path, dtype, weights, core_operations, options)
+            return _export_portable(model, path, format, dtype, weights, core_operations, checked)
+        return _export_saved_model(model, path, dtype, weights, core_operations, checked)
 
 
 def _export_saved_model(
@@ -162,8 +114,7 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
             "loaded export takes top_k and prompts as the model does."
         )
-    given = {name: getattr(options, name) for name in known}
-    return write_portable(model, path, format, weights, **given)
+    return write_portable(model, path, format, weights, options)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered
-from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import batch_size_of, text_task
+from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
 
 # 1 / temperature is searched between these.
@@ -37,8 +36,8 @@ class Calibration:
     error_after: float
 
 
-def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq_length: int | None = None):
-    """Calibrates a model by one temperature, see `fit_temperature`. Its answers stay the same.
+def calibrate_on_outputs(answered: Answered) -> Calibration:
+    """Calibrates a model by one temperature, see `fit_temperature`, on its outputs for examples that have labels.
 
     If the expected calibration error on these examples does not fall, the model keeps its old temperature, and a line
     says so.
@@ -47,20 +46,9 @@ def calibrate_texts(model, texts, labels, batch_size: int | None = None, max_seq
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
     among them determine no temperature.
 
-    The arguments are those of `evaluate`. Returns a `Calibration`.
-
     Raises:
         InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
-    task = text_task(model)
-    examples = complete_examples(task, texts, labels)
-    example_rows = task.rows(examples, max_seq_length)
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
-    return calibrate_on_outputs(Answered(model, examples, example_rows, outputs, []))
-
-
-def calibrate_on_outputs(answered: Answered) -> Calibration:
-    """As `calibrate_texts`, for the outputs of a model for examples that have labels."""
     logits, gold = _logits_and_labels(answered)
     if logits is None:
         raise InputError(f"This {type(answered.model).__name__} gives no probabilities, so they cannot be calibrated.")

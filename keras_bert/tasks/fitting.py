@@ -162,6 +162,15 @@ def predict_texts(
     return task.answers(examples, example_rows, outputs, **options)
 
 
+def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int | None) -> Answered:
+    """Returns held-out texts with labels and the outputs of a model for them, without its answers."""
+    task = text_task(model)
+    examples = complete_examples(task, x, y)
+    example_rows = task.rows(examples, max_seq_length)
+    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    return Answered(model, examples, example_rows, outputs, [])
+
+
 def batch_size_of(batch_size: int | None) -> int:
     """Returns `batch_size`; None is 32, as in Keras."""
     return _BATCH_SIZE if batch_size is None else batch_size

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
-from keras_bert.tasks.fitting import evaluate_texts, fit_texts, predict_texts
+from keras_bert.tasks.fitting import evaluate_texts, fit_texts, outputs_with_labels, predict_texts
 from keras_bert.tasks.recipe import compile_for_features
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
@@ -274,9 +274,9 @@ class TextModel(TaskModel):
         Raises:
             InputError: the model has no probabilities, or the examples determine no temperature.
         """
-        from keras_bert.tasks.calibration import calibrate_texts
+        from keras_bert.tasks.calibration import calibrate_on_outputs
 
-        return calibrate_texts(self, x, y, batch_size, max_seq_length)
+        return calibrate_on_outputs(outputs_with_labels(self, x, y, batch_size, max_seq_length))
 
     def divide_logits(self, temperature: float) -> None:
         """Divides the weights of the last layer, and so the logits of all exports, by a temperature."""

@@ -9,9 +9,9 @@ from slow_parameters import slow_except
 
 from keras_bert import InputError, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 from keras_bert.config import BertConfig
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.serving.export import all_signatures, make_tokenizer
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.tasks.classification.signatures import classifier_signatures
 from keras_bert.tasks.masked_lm.signatures import mask_positions, tokenize_with_masks

@@ -1,6 +1,5 @@
 """Tools for exported graphs, which the tasks make their signatures with.
 
-signature_options.py    the options that decide the signatures
 signature_inputs.py     shared parts: named inputs, token rows from texts or ids
 answer_operations.py    the operations that make answers from outputs, on tensors
 row_groups.py           runs many rows through the model in groups

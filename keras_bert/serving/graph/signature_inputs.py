@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.records.segments import cut_windows, pack_segments
 from keras_bert.serving.graph import RAW_OUTPUTS
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids, mask or segment numbers of a batch.

@@ -22,6 +22,7 @@ import numpy as np
 import keras_bert
 from keras_bert import registry
 from keras_bert.config import BertConfig
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
@@ -101,11 +102,7 @@ def write_portable(
     path: str | os.PathLike,
     format: str,
     weights: str | None = None,
-    *,
-    max_seq_length: int | None = None,
-    pooling: str | None = None,
-    normalize: bool | None = None,
-    text_pairs: bool = False,
+    options: SignatureOptions | None = None,
 ) -> str:
     """Writes a model as a folder for another runtime, atomically, and returns the folder.
 
@@ -115,14 +112,13 @@ def write_portable(
         format: "litert" or "onnx".
         weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
             layers multiply 8-bit integers.
-        max_seq_length: longer texts are cut to this many tokens; by default that of the model, or all its positions.
-        pooling, normalize: for encoders, see `SignatureOptions`.
-        text_pairs: whether `serving_default` of a classifier takes two texts. `predict` takes both forms.
+        options: `max_seq_length`, `pooling`, `normalize` and `text_pairs`; `predict` takes pairs and single texts.
 
     Raises:
         InputError: the format cannot hold the model, an option is unknown or out of range, a package is missing, or
             the folder is not empty or cannot be written.
     """
+    options = options or SignatureOptions()
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
@@ -131,13 +127,13 @@ def write_portable(
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
     write = imported(*FORMATS[format].writer)
-    model = portable_model(model, pooling, normalize)
+    model = portable_model(model, options)
     known_settings = registry.export_of(model).settings
-    if text_pairs and "text_pairs" not in known_settings:
+    if options.text_pairs and "text_pairs" not in known_settings:
         raise InputError(
             f"text_pairs is for classifiers in the format {format}. Received: {type(model).__name__}. Leave it out."
         )
-    longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
+    longest = options.max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
     model.config.check_sequence_length(longest)
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
@@ -146,7 +142,7 @@ def write_portable(
         settings = answer_settings(model)
         if "fingerprint" in known_settings:
             settings["fingerprint"] = model_fingerprint(model)
-        if text_pairs:
+        if options.text_pairs:
             settings["text_pairs"] = True
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)

@@ -3,12 +3,13 @@
 A task reads a few attributes of its model, such as `labels`. This class has them, without Keras or TensorFlow.
 """
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_bert import registry
-from keras_bert.models.shown_arguments import check_options
+from keras_bert.models.shown_arguments import check_options, options_of, with_added
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
@@ -79,6 +80,8 @@ class LoadedModel:
         rows = task.rows(examples, self.max_seq_length)
         return rows, task.outputs(rows.rows, verbose=0)
 
+    predict_on_texts, evaluate_on_texts = fitting.predict_texts, fitting.evaluate_texts
+
     def predict(
         self,
         x: Any,
@@ -87,7 +90,7 @@ class LoadedModel:
         *,
         callbacks: Any = None,
         max_seq_length: int | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> list:
         """Returns an answer for each text, as `predict(texts)` of the Keras model that was exported.
 
@@ -97,18 +100,13 @@ class LoadedModel:
             verbose: 0 shows no progress.
             callbacks: Keras callbacks; their `on_predict_...` methods are called.
             max_seq_length: longer texts are cut to this many tokens; None for the length of the export.
-            **unknown: refused.
+            **options: the options of the task, as for the Keras model; others are refused.
 
         Raises:
             InputError: `x` has no texts, an option is unknown, or as the Keras model.
         """
-        arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks}
-        return self._predict(x, {**arguments, "max_seq_length": max_seq_length}, unknown)
-
-    def _predict(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> list:
-        check_options(self.predict, "of this export", {}, unknown)
-        x = listed_texts(x)
-        return self._on_texts().predict_texts(self, x, **self._checked(x, arguments))
+        x, options = self._checked(self.predict, x, max_seq_length, options)
+        return self.predict_on_texts(x, batch_size=batch_size, verbose=verbose, callbacks=callbacks, **options)
 
     def evaluate(
         self,
@@ -122,38 +120,42 @@ class LoadedModel:
         return_dict: bool = True,
         max_seq_length: int | None = None,
         skip_missing: bool = False,
-        **unknown: Any,
+        **options: Any,
     ) -> dict[str, float] | list[float]:
-        """Returns the official scores on texts with labels; the arguments are those of `TextModel.evaluate`.
+        """Returns the official scores on texts with labels; the arguments are those of `evaluate` of the Keras model.
 
         Raises:
             InputError: as `predict`.
         """
-        arguments = {"y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
-        arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
-        return self._evaluate(x, {**arguments, "max_seq_length": max_seq_length}, unknown)
+        x, options = self._checked(self.evaluate, x, max_seq_length, options)
+        options |= {"sample_weight": sample_weight, "callbacks": callbacks}
+        options |= {"return_dict": return_dict, "skip_missing": skip_missing}
+        return self.evaluate_on_texts(x, y, batch_size, verbose=verbose, **options)
 
-    def _evaluate(self, x, arguments: dict[str, Any], unknown: Mapping[str, Any]) -> dict[str, float] | list[float]:
-        check_options(self.evaluate, "of this export", {}, unknown)
+    def _checked(self, verb: Callable, x: Any, max_seq_length: int | None, options: dict) -> tuple[Any, dict[str, Any]]:
+        """Returns the texts, and the options with the length. Raises `InputError` for no texts or an unknown option."""
+        if options:
+            shown = inspect.signature(verb).parameters
+            check_options(verb, "of this export", unknown=[name for name in options if name not in shown])
         x = listed_texts(x)
-        return self._on_texts().evaluate_texts(self, x, **self._checked(x, arguments))
-
-    def _on_texts(self) -> Any:
-        """Returns the module with `evaluate_texts` and `predict_texts` for this model."""
-        return fitting
-
-    def _checked(self, x, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments with the length of the export. Raises `InputError` if `x` has no texts."""
         if not holds_texts(x):
             raise InputError(f"A loaded export takes texts. Received: {type(x).__name__}. Give features to engine.run.")
-        longest = arguments["max_seq_length"]
-        return {**arguments, "max_seq_length": self.max_seq_length if longest is None else longest}
+        return x, {**options, "max_seq_length": self.max_seq_length if max_seq_length is None else max_seq_length}
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
         """Does nothing: the export has reported parts that are not trained."""
 
 
 def loaded_class(kind: str) -> type:
-    """Returns the class of loaded exports of a kind of model: `LoadedModel`, with the methods of its task if it has."""
-    methods = registry.task(kind).export.methods
-    return type(f"Loaded{kind}", (registry.imported(methods), LoadedModel), {}) if methods else LoadedModel
+    """Returns the class of loaded exports of a kind of model: `LoadedModel`, with the methods of its task if it has.
+
+    `predict` and `evaluate` show the options of the task too.
+    """
+    task = registry.task(kind)
+    bases = (registry.imported(task.export.methods), LoadedModel) if task.export.methods else (LoadedModel,)
+    loaded: Any = type(f"Loaded{kind}", bases, {})
+    if task.text_task is not None:
+        answers = registry.imported(task.text_task).answers
+        loaded.predict = with_added(loaded.predict, [*options_of(loaded.predict_on_texts), *options_of(answers)])
+        loaded.evaluate = with_added(loaded.evaluate, options_of(loaded.evaluate_on_texts))
+    return loaded

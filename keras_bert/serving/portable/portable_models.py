@@ -7,31 +7,32 @@ from keras_bert import registry
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.config.bert_config import check_pooling
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 
 
-def portable_model(model, pooling: str | None = None, normalize: bool | None = None):
+def portable_model(model, options: SignatureOptions):
     """Returns a model with the same answers that exports can hold: in float32, with LoRA merged into the kernels.
 
     A `BertEncoder` becomes a `SentenceEncoder`, and a `BertPretrainer` a `MaskedLM`.
 
     Args:
         model: a model with a vocabulary.
-        pooling, normalize: for encoders, see `SignatureOptions`.
+        options: `pooling` and `normalize` are for encoders.
 
     Raises:
         InputError: the model has no vocabulary or cannot be exported, or an option is for other models.
     """
     task = exported_task(model, portable=True)
-    given = {"pooling": pooling, "normalize": normalize}
-    check_options(model, {name: value for name, value in given.items() if value is not None})
+    check_options(model, [name for name in options.given() if name in ("pooling", "normalize")])
     stored = registry.imported(registry.task(task.export.stored_as).model) if task.export.stored_as else type(model)
-    arguments = {} if normalize is None else {"normalize": normalize}
+    arguments = {} if options.normalize is None else {"normalize": options.normalize}
     if "pooling" in task.export.options:
-        check_pooling(model.config, pooling or "mean")
-        arguments["pooling"] = [pooling or "mean"]
+        pooling = options.pooling or "mean"
+        check_pooling(model.config, pooling)
+        arguments["pooling"] = [pooling]
     if stored is type(model) and not arguments and not lora_layers(model) and model.compute_dtype == "float32":
         return model
     return model_of(stored, checkpoint_of(model), dtype="float32", **arguments)

@@ -9,50 +9,6 @@ Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `s
 
 import numpy as np
 
-from keras_bert.optimization import AdamW, WarmupLinearDecay
-from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.examples import label_ids
-from keras_bert.tasks.embedding.losses import CosineRegression
-from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import text_task
-
-
-def fit_few_shot(
-    model,
-    texts,
-    labels,
-    *,
-    epochs: int = 1,
-    batch_size: int = 16,
-    learning_rate: float = 2e-5,
-    max_pairs: int | None = None,
-    max_seq_length: int | None = None,
-    seed: int = 12345,
-    skip_missing: bool = False,
-    verbose="auto",
-) -> None:
-    """Trains the encoder and the dense layer of a `SentenceClassifier`; see its method `fit_few_shot`."""
-    if model.problem_type != "classification":
-        raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
-    examples = complete_examples(text_task(model), texts, labels, skip_missing=skip_missing)
-    ids = np.asarray(label_ids(examples, model.labels))
-    if len(set(ids.tolist())) < 2:
-        raise InputError(
-            f"Few-shot training needs texts of two labels or more. Received: {len(ids)} texts with the label "
-            f"{examples.labels[0]!r}"
-        )
-    pairs, scores = few_shot_pairs(ids, max_pairs, seed)
-    columns = tuple([examples.texts[number] for number in column] for column in pairs.T)
-    body = _sentence_encoder(model)
-    num_steps = epochs * -(-len(scores) // batch_size)
-    schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
-    body.compile(AdamW(schedule), loss=CosineRegression(), jit_compile=False)
-    options = {"batch_size": batch_size, "epochs": epochs, "max_seq_length": max_seq_length, "seed": seed}
-    body.fit(columns, scores.tolist(), verbose=verbose, **options)
-    for own, trained in ((model.encoder, body.encoder), (model.sentence_head, body.sentence_head)):
-        own.set_weights(trained.get_weights())
-    _fit_dense_layer(model, body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0), ids)
-
 
 def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns pairs of texts, as many with equal labels as with different ones.
@@ -77,7 +33,7 @@ def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[n
     return np.concatenate(chosen), np.repeat([1.0, 0.0], number)
 
 
-def _sentence_encoder(model):
+def sentence_encoder_of(model):
     """Returns a `SentenceEncoder` with the weights of a classifier."""
     from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
     from keras_bert.tasks.embedding.model import SentenceEncoder
@@ -87,7 +43,7 @@ def _sentence_encoder(model):
     return model_of(SentenceEncoder, checkpoint_of(model), **arguments)
 
 
-def _fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray) -> None:
+def fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray) -> None:
     """Sets the dense layer to a logistic regression on vectors `[N, D]`."""
     from sklearn.linear_model import LogisticRegression
 

@@ -1,15 +1,19 @@
-"""What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels."""
+"""What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels.
+
+The model has the same `predict_proba` and `zero_shot`.
+"""
 
 from typing import Any
 
 import numpy as np
 
+from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.task import predict_proba
+from keras_bert.tasks.classification.task import probabilities_of
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
-from keras_bert.tasks.classification.zero_shot import TEMPLATE, zero_shot
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.classification.zero_shot import ZeroShotTask
+from keras_bert.tasks.fitting import predict_texts, text_task
 
 
 class LoadedSequenceClassifier:
@@ -31,22 +35,9 @@ class LoadedSequenceClassifier:
             value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
         self._thresholds = value
 
-    def predict(
-        self,
-        x: Any,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        *,
-        callbacks: Any = None,
-        max_seq_length: int | None = None,
-        top_k: int | None = None,
-        threshold: Any = None,
-        **unknown: Any,
-    ) -> list:
-        """Returns an answer for each text; the arguments are those of `SequenceClassifier.predict`."""
-        check_answer_options(self, top_k, threshold)
-        arguments = {"batch_size": batch_size, "verbose": verbose, "callbacks": callbacks, "top_k": top_k}
-        return self._predict(x, {**arguments, "max_seq_length": max_seq_length, "threshold": threshold}, unknown)
+    def predict_on_texts(self, x: Any, **options: Any) -> list:
+        check_answer_options(self, options.get("top_k"), options.get("threshold"))
+        return predict_texts(self, x, **options)
 
     @property
     def served_inputs(self) -> dict[str, tuple]:
@@ -75,30 +66,58 @@ class LoadedSequenceClassifier:
         return task.arrays(outputs, self.labels)
 
     def predict_proba(
-        self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
+        self: Any, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
     ) -> np.ndarray:
-        """Returns probabilities, float32 `[N, labels]`; see `SequenceClassifier.predict_proba`."""
-        return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
+        """Returns the probabilities of the labels, float32 `[N, labels]`, in the order of `labels`.
+
+        Those of `multi_label` are independent of each other; otherwise each row sums up to 1.
+
+        Args:
+            x: N texts or pairs of texts, as for `predict`.
+            batch_size, verbose, max_seq_length: as for `predict`.
+
+        Raises:
+            InputError: as `predict`, or the model has scores.
+        """
+        if self.problem_type == "regression":
+            raise InputError("A regression has scores, and no probabilities. Use predict(texts)[0].score.")
+        answers = self.predict(x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
+        return probabilities_of(answers).astype(np.float32)
 
     def zero_shot(
-        self,
+        self: Any,
         texts: Any,
         labels: Any,
-        hypothesis_template: str = TEMPLATE,
+        hypothesis_template: str = "This example is {}.",
         multi_label: bool = False,
         *,
         batch_size: int | None = None,
         max_seq_length: int | None = None,
         verbose: Any = "auto",
     ) -> list:
-        """Returns the answers of `SequenceClassifier.zero_shot`. A SavedModel must be one for pairs, `text_pairs=True`.
+        """Returns answers with labels that the model was not trained on, if it was trained for entailment.
+
+        It reads each text with the sentence about each label as a pair. The scores are those of the pipeline
+        "zero-shot-classification" of transformers. A SavedModel must be one for pairs, `text_pairs=True`.
 
         Args:
-            texts, labels, hypothesis_template, multi_label, batch_size, verbose: as there.
-            max_seq_length: texts are cut, so that rows have this many tokens; None for the length of the export.
+            texts: N single texts, as for `predict`.
+            labels: L different names.
+            hypothesis_template: the sentence, with {} in the place of the label.
+            multi_label: whether each label is judged by itself, entailment against contradiction. Otherwise the
+                probabilities of the labels of a text sum up to 1. One label alone is judged by itself.
+            batch_size: pairs computed at once, 32 by default.
+            max_seq_length: as for `predict`. The texts are cut, the sentences are not.
+            verbose: 0 shows no progress.
+
+        Returns:
+            A `LabelAnswer` for each text, or a `LabelsAnswer` if labels are judged by themselves. `probabilities` has
+            the most probable label first.
 
         Raises:
-            InputError: as there, or it is a SavedModel for single texts.
+            InputError: none of the model's labels begins with "entail"; a label is empty or there twice; the template
+                has no {}; texts are missing, or a sentence leaves no room for a text; or it is a SavedModel for single
+                texts.
         """
-        options = {"labels": labels, "hypothesis_template": hypothesis_template, "multi_label": multi_label}
-        return zero_shot(self, texts, batch_size, max_seq_length or self.max_seq_length, verbose, **options)
+        task = ZeroShotTask(self, labels, hypothesis_template, multi_label)
+        return task.answers_to(texts, batch_size, max_seq_length, verbose)

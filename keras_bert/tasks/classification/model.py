@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
@@ -23,6 +22,8 @@ from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
+from keras_bert.tasks.classification.task import tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
     as_thresholds,
@@ -30,6 +31,7 @@ from keras_bert.tasks.classification.thresholds import (
     check_several_labels,
     divided,
 )
+from keras_bert.tasks.fitting import outputs_with_labels
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_model import FitOptions, PredictOptions, TextModel
 
@@ -96,6 +98,8 @@ class SequenceClassifier(TextModel):
     loss_names = ("classification_loss",)
     logits_layer = "classifier"
     kind = "SequenceClassifier"
+    # Loaded exports have these methods too.
+    predict_proba, zero_shot = LoadedSequenceClassifier.predict_proba, LoadedSequenceClassifier.zero_shot
 
     def __init__(
         self,
@@ -200,24 +204,6 @@ class SequenceClassifier(TextModel):
         check_answer_options(self, top_k, threshold)
         return super().predict(x, batch_size, top_k=top_k, threshold=threshold, **options)
 
-    def predict_proba(
-        self, x: Any, batch_size: int | None = None, verbose: Any = "auto", *, max_seq_length: int | None = None
-    ) -> np.ndarray:
-        """Returns the probabilities of the labels, float32 `[N, labels]`, in the order of `labels`.
-
-        Those of `multi_label` are independent of each other; otherwise each row sums up to 1.
-
-        Args:
-            x: N texts or pairs of texts, as for `predict`.
-            batch_size, verbose, max_seq_length: as for `predict`.
-
-        Raises:
-            InputError: as `predict`, or the model has scores.
-        """
-        from keras_bert.tasks.classification.task import predict_proba
-
-        return predict_proba(self, x, batch_size=batch_size, verbose=verbose, max_seq_length=max_seq_length)
-
     def tune_thresholds(
         self, x: Any, y: Any, batch_size: int | None = None, max_seq_length: int | None = None
     ) -> TunedThresholds:
@@ -233,53 +219,12 @@ class SequenceClassifier(TextModel):
         Raises:
             InputError: the model is not for several labels, or the texts have no labels.
         """
-        from keras_bert.tasks.classification.task import tune_thresholds
-
-        return tune_thresholds(self, x, y, batch_size, max_seq_length)
+        return tune_on_answers(outputs_with_labels(self, x, y, batch_size, max_seq_length))
 
     def divide_logits(self, temperature: float) -> None:
         super().divide_logits(temperature)
         if self.thresholds is not None:
             self.thresholds = divided(self.thresholds, temperature)
-
-    def zero_shot(
-        self,
-        texts: Any,
-        labels: Any,
-        hypothesis_template: str = "This example is {}.",
-        multi_label: bool = False,
-        *,
-        batch_size: int | None = None,
-        max_seq_length: int | None = None,
-        verbose: Any = "auto",
-    ) -> list:
-        """Returns answers with labels that the model was not trained on, if it was trained for entailment.
-
-        It reads each text with the sentence about each label as a pair. The scores are those of the pipeline
-        "zero-shot-classification" of transformers.
-
-        Args:
-            texts: N single texts, as for `predict`.
-            labels: L different names.
-            hypothesis_template: the sentence, with {} in the place of the label.
-            multi_label: whether each label is judged by itself, entailment against contradiction. Otherwise the
-                probabilities of the labels of a text sum up to 1. One label alone is judged by itself.
-            batch_size: pairs computed at once, 32 by default.
-            max_seq_length: as for `predict`. The texts are cut, the sentences are not.
-            verbose: 0 shows no progress.
-
-        Returns:
-            A `LabelAnswer` for each text, or a `LabelsAnswer` if labels are judged by themselves. `probabilities` has
-            the most probable label first.
-
-        Raises:
-            InputError: none of the model's labels begins with "entail"; a label is empty or there twice; the template
-                has no {}; texts are missing, or a sentence leaves no room for a text.
-        """
-        from keras_bert.tasks.classification.zero_shot import zero_shot
-
-        options = {"labels": labels, "hypothesis_template": hypothesis_template, "multi_label": multi_label}
-        return zero_shot(self, texts, batch_size, max_seq_length, verbose, **options)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         weights = example_weights(x, sample_weight)

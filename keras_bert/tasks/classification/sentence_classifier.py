@@ -4,11 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
+from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification import few_shot
+from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.classification.model import SequenceClassifier
+from keras_bert.tasks.embedding.losses import CosineRegression
 from keras_bert.tasks.embedding.model import naming_the_pooling
+from keras_bert.tasks.examples import complete_examples
+from keras_bert.tasks.fitting import text_task
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -94,21 +102,27 @@ class SentenceClassifier(SequenceClassifier):
         Raises:
             InputError: only one label occurs, a label is unknown, or the model is of another problem type.
         """
-        from keras_bert.tasks.classification.few_shot import fit_few_shot
-
-        fit_few_shot(
-            self,
-            texts,
-            labels,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            max_pairs=max_pairs,
-            max_seq_length=max_seq_length,
-            seed=seed,
-            skip_missing=skip_missing,
-            verbose=verbose,
-        )
+        if self.problem_type != "classification":
+            raise InputError(f"Few-shot training needs one label per text. Received: a model for {self.problem_type}")
+        examples = complete_examples(text_task(self), texts, labels, skip_missing=skip_missing)
+        ids = np.asarray(label_ids(examples, self.labels))
+        if len(set(ids.tolist())) < 2:
+            raise InputError(
+                f"Few-shot training needs texts of two labels or more. Received: {len(ids)} texts with the label "
+                f"{examples.labels[0]!r}"
+            )
+        pairs, scores = few_shot.few_shot_pairs(ids, max_pairs, seed)
+        columns = tuple([examples.texts[number] for number in column] for column in pairs.T)
+        body = few_shot.sentence_encoder_of(self)
+        num_steps = epochs * -(-len(scores) // batch_size)
+        schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
+        body.compile(AdamW(schedule), loss=CosineRegression(), jit_compile=False)
+        options = {"batch_size": batch_size, "epochs": epochs, "max_seq_length": max_seq_length, "seed": seed}
+        body.fit(columns, scores.tolist(), verbose=verbose, **options)
+        for own, trained in ((self.encoder, body.encoder), (self.sentence_head, body.sentence_head)):
+            own.set_weights(trained.get_weights())
+        vectors = body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0)
+        few_shot.fit_dense_layer(self, vectors, ids)
 
     def get_config(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, encoder_of_rows
@@ -16,7 +17,6 @@ from keras_bert.serving.graph.signature_inputs import (
     signature,
     trim,
 )
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.answers import label_arrays
 from keras_bert.tasks.classification.thresholds import as_thresholds
 from keras_bert.tasks.classification.zero_shot import check_template, contradiction_of, entailment_of

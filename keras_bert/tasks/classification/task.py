@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,7 @@ from keras_bert.tasks.classification.thresholds import (
     check_answer_options,
     check_several_labels,
 )
-from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import label_name, label_names, values_of_labels
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
@@ -83,7 +82,12 @@ class ClassificationTask(TextTask):
         return ExampleRows(rows, self._notes_of_cuts(examples, is_cut, max_seq_length))
 
     def answers(
-        self, examples: TextExamples, example_rows: ExampleRows, outputs: np.ndarray, top_k=None, threshold=None
+        self,
+        examples: TextExamples,
+        example_rows: ExampleRows,
+        outputs: np.ndarray,
+        top_k: int | None = None,
+        threshold: Any = None,
     ) -> list:
         """Returns the answers; `top_k` and `threshold` are those of `SequenceClassifier.predict`."""
         check_answer_options(self.model, top_k, threshold)
@@ -260,24 +264,8 @@ class _Score:
         return ["score"], [[answer.score] for answer in answers]
 
 
-def predict_proba(model, x, **options) -> np.ndarray:
-    """Returns the probabilities of the labels; see `SequenceClassifier.predict_proba`."""
-    if model.problem_type == "regression":
-        raise InputError("A regression has scores, and no probabilities. Use predict(texts)[0].score.")
-    return probabilities_of(model.predict(x, **options)).astype(np.float32)
-
-
-def tune_thresholds(model, x, y, batch_size: int | None, max_seq_length: int | None) -> TunedThresholds:
-    """Chooses thresholds, and keeps them; see `SequenceClassifier.tune_thresholds`."""
-    task = ClassificationTask(model)
-    examples = complete_examples(task, x, y)
-    example_rows = task.rows(examples, max_seq_length)
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
-    return tune_on_answers(Answered(model, examples, example_rows, outputs, []))
-
-
 def tune_on_answers(answered: Answered) -> TunedThresholds:
-    """As `tune_thresholds`, for the outputs of a model for examples that have labels."""
+    """Chooses thresholds on outputs for examples that have labels; see `SequenceClassifier.tune_thresholds`."""
     model, task = answered.model, ClassificationTask(answered.model)
     check_several_labels(model.problem_type, "tune_thresholds")
     if answered.examples.labels is None:

@@ -26,22 +26,6 @@ from keras_bert.tokenization.user_inputs import as_list
 TEMPLATE = "This example is {}."
 
 
-def zero_shot(model, texts, batch_size: int | None, max_seq_length: int | None, verbose, **options) -> list:
-    """Returns an answer for each text; see the method `zero_shot` of `SequenceClassifier`."""
-    task = ZeroShotTask(model, **options)
-    if not isinstance(texts, (str, tuple)):
-        texts = as_list(texts, "texts")
-    if not texts:
-        return []
-    examples = complete_examples(task, texts)
-    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose)
-    return [
-        dataclasses.replace(answer, probabilities=likeliest_first(answer.probabilities))
-        for answer in task.answers(examples, example_rows, outputs)
-    ]
-
-
 class ZeroShotTask(ClassificationTask):
     """Texts -> labels that are given here, by a model with a label for entailment.
 
@@ -71,6 +55,21 @@ class ZeroShotTask(ClassificationTask):
         super().__init__(model, labels, "multi_label" if multi_label or len(labels) == 1 else "classification")
         self._entailment = entailment_of(model)
         self._hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
+
+    def answers_to(self, texts, batch_size: int | None, max_seq_length: int | None, verbose) -> list:
+        """Returns an answer for each text; see `zero_shot` of `SequenceClassifier`."""
+        if not isinstance(texts, (str, tuple)):
+            texts = as_list(texts, "texts")
+        if not texts:
+            return []
+        examples = complete_examples(self, texts)
+        longest = max_seq_length or getattr(self.model, "max_seq_length", None)  # a loaded export has one
+        example_rows = self.rows(examples, longest).print_notes(sys.stderr)
+        outputs = self.outputs(example_rows.rows, batch_size_of(batch_size), verbose)
+        return [
+            dataclasses.replace(answer, probabilities=likeliest_first(answer.probabilities))
+            for answer in self.answers(examples, example_rows, outputs)
+        ]
 
     def rows(self, examples: TextExamples, max_seq_length: int | None = None) -> ExampleRows:
         """Returns L rows for each text. Only the texts are cut, never the sentences about the labels."""

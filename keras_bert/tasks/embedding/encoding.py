@@ -40,8 +40,52 @@ def check_encode_options(verb: Callable, unknown: Iterable[str]) -> None:
     check_options(verb, unknown=unknown, instead=hints)
 
 
-class CosineSimilarity:
-    """The methods of a `SentenceEncoder`, and of its loaded exports, on vectors."""
+class SentenceEncoding:
+    """The methods of a `SentenceEncoder`, and of its loaded exports: texts -> vectors -> cosines."""
+
+    def encode(
+        self,
+        texts: Any,
+        *,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 32,
+        max_seq_length: int | None = None,
+        on_progress: Callable[[int], None] | None = None,
+        **unknown: Any,
+    ) -> np.ndarray:
+        """Returns the vectors of texts, float32 `[texts, D]`.
+
+        Args:
+            texts: strings; a single one is a list of one.
+            normalize: whether to divide each vector by its length; None: as the model does.
+            prompt: the name of the prompt that is put before each text; "" for none, None for the model's default.
+            dimensions: the number of first components to keep, for models that were trained with `Matryoshka`; None for
+                all.
+            batch_size: texts computed at once.
+            max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
+            on_progress: called after each batch with the number of texts in it; None shows a bar after ten seconds.
+            **unknown: refused.
+
+        Raises:
+            InputError: the model has no vocabulary or no such prompt, a number is out of range, or an option is
+                unknown.
+        """
+        from keras_bert.embeddings.text_vectors import sentence_embeddings
+
+        check_encode_options(self.encode, unknown)
+        with text_progress(texts, on_progress) as progress:
+            return sentence_embeddings(
+                self,
+                texts,
+                normalize=normalize,
+                prompt=prompt,
+                dimensions=dimensions,
+                batch_size=batch_size,
+                max_seq_length=max_seq_length,
+                on_progress=progress,
+            )
 
     def similarity(self, vectors: Any, others: Any) -> np.ndarray:
         """Returns the cosines of vectors `[N, D]` with others `[M, D]`: float32 `[N, M]`. `[D]` is one vector.
@@ -75,7 +119,7 @@ def _units(*given: Any) -> list[np.ndarray]:
     return [vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12) for vectors in found]
 
 
-class LoadedSentenceEncoder(CosineSimilarity, Prompts):
+class LoadedSentenceEncoder(SentenceEncoding, Prompts):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
     def __init__(self, folder, engine, runtime):
@@ -93,34 +137,6 @@ class LoadedSentenceEncoder(CosineSimilarity, Prompts):
     def serve(self, text: list[str]) -> dict[str, np.ndarray]:
         """See `AnswerSignature`."""
         return {"embedding": self.encode(text, on_progress=lambda count: None)}
-
-    def encode(
-        self,
-        texts: Any,
-        *,
-        normalize: bool | None = None,
-        prompt: str | None = None,
-        dimensions: int | None = None,
-        batch_size: int = 32,
-        max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] | None = None,
-        **unknown: Any,
-    ) -> np.ndarray:
-        """Returns the vectors of texts, float32 `[texts, D]`; the arguments are those of `SentenceEncoder.encode`."""
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        check_encode_options(self.encode, unknown)
-        with text_progress(texts, on_progress) as progress:
-            return sentence_embeddings(
-                self,
-                texts,
-                normalize=normalize,
-                prompt=prompt,
-                dimensions=dimensions,
-                batch_size=batch_size,
-                max_seq_length=max_seq_length,
-                on_progress=progress,
-            )
 
 
 def vectors_of_texts(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> np.ndarray | None:

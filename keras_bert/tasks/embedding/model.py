@@ -1,6 +1,6 @@
 """`SentenceEncoder`: one vector for each text, and its training on pairs, triplets, scores or labels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,16 +14,15 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.tasks.embedding.encoding import CosineSimilarity, check_encode_options
+from keras_bert.tasks.embedding.encoding import SentenceEncoding
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
-from keras_bert.tasks.prediction import text_progress
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_model import TextModel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SentenceEncoder(CosineSimilarity, TextModel):
+class SentenceEncoder(SentenceEncoding, TextModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -159,50 +158,6 @@ class SentenceEncoder(CosineSimilarity, TextModel):
             ids: a `tf.RaggedTensor`, int32 `[B, None]`: tokens without [CLS] and [SEP].
         """
         return self.sentence_head.finish(ops.cast(self.encoder.mean_vectors(ids), self._logits_dtype))
-
-    def encode(
-        self,
-        texts: Any,
-        *,
-        normalize: bool | None = None,
-        prompt: str | None = None,
-        dimensions: int | None = None,
-        batch_size: int = 32,
-        max_seq_length: int | None = None,
-        on_progress: Callable[[int], None] | None = None,
-        **unknown: Any,
-    ) -> Any:
-        """Returns the vectors of texts, float32 `[texts, D]`.
-
-        Args:
-            texts: strings; a single one is a list of one.
-            normalize: whether to divide each vector by its length; None: as the model does.
-            prompt: the name of the prompt that is put before each text; "" for none, None for the model's default.
-            dimensions: the number of first components to keep, for models that were trained with `Matryoshka`; None for
-                all.
-            batch_size: texts computed at once.
-            max_seq_length: longer texts are cut to this many tokens; None for the length of the model.
-            on_progress: called after each batch with the number of texts in it; None shows a bar after ten seconds.
-            **unknown: refused.
-
-        Raises:
-            InputError: the model has no vocabulary or no such prompt, a number is out of range, or an option is
-                unknown.
-        """
-        from keras_bert.embeddings.text_vectors import sentence_embeddings
-
-        check_encode_options(self.encode, unknown)
-        with text_progress(texts, on_progress) as progress:
-            return sentence_embeddings(
-                self,
-                texts,
-                normalize=normalize,
-                prompt=prompt,
-                dimensions=dimensions,
-                batch_size=batch_size,
-                max_seq_length=max_seq_length,
-                on_progress=progress,
-            )
 
     @property
     def embedding_loss(self) -> EmbeddingLoss:

@@ -6,6 +6,7 @@ import re
 import tensorflow as tf
 
 from keras_bert.config.bert_config import check_pooling
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.onnx_encoders import onnx_encoder
 from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_of_rows, inputs_of
@@ -19,7 +20,6 @@ from keras_bert.serving.graph.signature_inputs import (
     signature,
     with_prompt,
 )
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.serving.graph.tokenize import token_rows
 
 _IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have

@@ -213,16 +213,27 @@ def evaluate_texts(
 
 
 def predict_texts(
-    model, x, batch_size: int | None = None, *, verbose="auto", callbacks=None, **options
+    model,
+    x,
+    batch_size: int | None = None,
+    *,
+    verbose="auto",
+    callbacks=None,
+    max_seq_length: int | None = None,
+    top_k: int | None = None,
+    targets: Any = None,
+    joint: bool = False,
 ) -> list[FilledText]:
-    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`.
+    """Returns the most probable tokens for each [MASK] of texts; the arguments are those of `fill_masks`.
 
-    `verbose` is ignored.
+    `verbose` is ignored. `top_k` is None only for loaded exports: that of the SavedModel, or 5.
     """
     if callbacks is not None:
         raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
     texts = as_texts(x)
-    return [] if not texts else fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
+    options = {"targets": targets, "joint": joint, "max_seq_length": max_seq_length}
+    top_k = (model.top_k or _TOP_K) if top_k is None else top_k
+    return [] if not texts else fill_masks(model, texts, top_k=top_k, batch_size=batch_size_of(batch_size), **options)
 
 
 def _refuse_weights(*weights) -> None:
@@ -256,60 +267,7 @@ _TOP_K = 5
 class LoadedMaskedLM:
     """Methods of loaded exports of a `MaskedLM`, or of the masked-LM part of a `BertPretrainer`."""
 
-    def _on_texts(self) -> Any:
-        from keras_bert.tasks.masked_lm import task
-
-        return task
-
-    def predict(
-        self,
-        x: Any,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        *,
-        max_seq_length: int | None = None,
-        top_k: int | None = None,
-        targets: Any = None,
-        joint: bool = False,
-        **unknown: Any,
-    ) -> list:
-        """Returns a `FilledText` with the most probable tokens for each [MASK] of a text.
-
-        Args:
-            x: texts with [MASK].
-            batch_size: texts computed at once, 32 by default.
-            verbose: is ignored.
-            max_seq_length: longer texts are cut to this many tokens; None for the length of the export.
-            top_k: the number of tokens for each mask; None for that of the SavedModel, or 5.
-            targets, joint: as for `fill_masks`.
-            **unknown: refused.
-        """
-        options = {"top_k": (self.top_k or _TOP_K) if top_k is None else top_k, "targets": targets, "joint": joint}
-        arguments = {"batch_size": batch_size, "verbose": verbose, "max_seq_length": max_seq_length}
-        return self._predict(x, {**arguments, **options}, unknown)
-
-    def evaluate(
-        self,
-        x: Any,
-        y: Any = None,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        *,
-        sample_weight: Any = None,
-        callbacks: Any = None,
-        return_dict: bool = True,
-        max_seq_length: int | None = None,
-        skip_missing: bool = False,
-        masking: Mapping[str, object] | None = None,
-        seed: int = 12345,
-        **unknown: Any,
-    ) -> dict[str, float] | list[float]:
-        """Returns loss, masked_lm_accuracy and perplexity on texts; the arguments are those of `MaskedLM.evaluate`."""
-        arguments = {"y": y, "batch_size": batch_size, "verbose": verbose, "sample_weight": sample_weight}
-        arguments |= {"callbacks": callbacks, "return_dict": return_dict, "skip_missing": skip_missing}
-        arguments |= {"masking": masking, "seed": seed, "max_seq_length": max_seq_length}
-        return self._evaluate(x, arguments, unknown)
-
+    predict_on_texts, evaluate_on_texts = predict_texts, evaluate_texts
     served_inputs: ClassVar = {"text": ()}
 
     @property

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (
@@ -14,7 +15,6 @@ from keras_bert.serving.graph.signature_inputs import (
     trim,
     with_prompt,
 )
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY
 
 

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
 from keras_bert.serving.graph.onnx_encoders import onnx_encoder
@@ -18,7 +19,6 @@ from keras_bert.serving.graph.signature_inputs import (
     signature,
     trim,
 )
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.multiple_choice.answers import choice_arrays
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)

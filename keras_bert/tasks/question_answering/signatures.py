@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, is_token, token_features
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_pairs, check_room, cut, model_inputs, signature
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answer_windows import graph_windows

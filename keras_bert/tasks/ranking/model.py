@@ -17,6 +17,7 @@ from keras_bert.tasks.embedding.examples import PAIRS, SCORES
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
 from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
+from keras_bert.tasks.ranking.task import LoadedCrossEncoder
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -66,6 +67,7 @@ class CrossEncoder(SequenceClassifier):
     as_loss = staticmethod(as_ranking_loss)
     # Loaded exports have these methods too.
     prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
+    rank = LoadedCrossEncoder.rank
 
     def __init__(
         self,
@@ -100,25 +102,6 @@ class CrossEncoder(SequenceClassifier):
             return super().call(inputs, training=training)
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
         return ops.reshape(super().call(rows, training=training), (-1, shape[1]))
-
-    def rank(
-        self, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
-    ) -> list:
-        """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
-
-        Args:
-            query: a string.
-            texts: strings.
-            top_k: the number of texts to return; None for all.
-            batch_size: texts computed at once.
-            prompt: the name of the prompt of the query; "" for none. By default the model's default prompt.
-
-        Raises:
-            InputError: a text or the query is empty, or the model has no vocabulary or no such prompt.
-        """
-        from keras_bert.tasks.ranking.task import rank
-
-        return rank(self, query, texts, top_k, batch_size, prompt)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         loss, labels = self._loss_and_labels(x, y, y_pred)

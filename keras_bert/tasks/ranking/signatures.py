@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import answer_operations
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.classification.signatures import classifier_signatures
 
 

@@ -127,23 +127,6 @@ class RankingTask(SentenceTask):
         write_table(os.path.join(folder, f"{name}_predictions.tsv"), ["query", "text", "score"], rows)
 
 
-def rank(
-    model, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
-) -> list[RankedText]:
-    """Returns ranked texts; see `CrossEncoder.rank`."""
-    check_whole("top_k", top_k, at_least=1, or_none=True)
-    if not isinstance(query, str):
-        raise InputError(f"The query must be a string. Received: {query!r:.100}")
-    task = text_task(model)
-    texts = as_texts(texts)
-    if not texts:
-        return []
-    examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
-    rows = task.rows_of(examples, prompt=prompt).print_notes().rows
-    scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
-    return ranked_texts(scores, texts, top_k)
-
-
 class LoadedCrossEncoder(Prompts):
     """Methods of loaded exports of a `CrossEncoder`."""
 
@@ -163,7 +146,32 @@ class LoadedCrossEncoder(Prompts):
         return {"score": text_task(self).answers(examples, *self.computed(examples))}
 
     def rank(
-        self, query: str, texts, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
-    ) -> list:
-        """Returns a `RankedText` for each of the best texts for a query; see `CrossEncoder.rank`."""
-        return rank(self, query, texts, top_k, batch_size, prompt)
+        self: Any,
+        query: str,
+        texts: Any,
+        top_k: int | None = None,
+        batch_size: int = 32,
+        prompt: str | None = None,
+    ) -> list[RankedText]:
+        """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
+
+        Args:
+            query: a string.
+            texts: strings.
+            top_k: the number of texts to return; None for all.
+            batch_size: texts computed at once.
+            prompt: the name of the prompt of the query; "" for none. By default the model's default prompt.
+
+        Raises:
+            InputError: a text or the query is empty, or the model has no vocabulary or no such prompt.
+        """
+        check_whole("top_k", top_k, at_least=1, or_none=True)
+        if not isinstance(query, str):
+            raise InputError(f"The query must be a string. Received: {query!r:.100}")
+        task, texts = text_task(self), as_texts(texts)
+        if not texts:
+            return []
+        examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
+        rows = task.rows_of(examples, prompt=prompt).print_notes().rows
+        scores = task.answers(examples, None, predict_rows(self, rows, batch_size))
+        return ranked_texts(scores, texts, top_k)

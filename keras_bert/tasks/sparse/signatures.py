@@ -4,13 +4,13 @@ import dataclasses
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.serving.graph import RAW_OUTPUTS
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.row_groups import compute_in_groups, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures, signature, tokens_signature
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.sparse.encoding import DOCUMENT, QUERY
 
 

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.text_to_text.answers import writing_arrays
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from keras_bert.tokenization.vocabulary import Vocabulary

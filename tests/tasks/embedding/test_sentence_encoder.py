@@ -15,7 +15,7 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
 from keras_bert.layers import text_pooling
 from keras_bert.tasks import prediction
-from keras_bert.tasks.embedding.encoding import CosineSimilarity, LoadedSentenceEncoder
+from keras_bert.tasks.embedding.encoding import LoadedSentenceEncoder, SentenceEncoding
 from keras_bert.tasks.embedding.losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.tasks.embedding.teacher_losses import MarginMSE
 from keras_bert.tasks.multi_vector.encoding import LateInteraction
@@ -141,7 +141,7 @@ def test_encoding_shows_a_bar_after_ten_seconds_or_calls_what_is_given(texts, to
 
 def test_similarities_are_cosines():
     vectors, others = [[3.0, 4.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]]
-    compare = CosineSimilarity()
+    compare = SentenceEncoding()
     np.testing.assert_allclose(compare.similarity(vectors, others), [[0.8, 0.6], [1, 0]], rtol=1e-6)
     np.testing.assert_allclose(compare.similarity(vectors[0], others), [[0.8, 0.6]], rtol=1e-6)
     np.testing.assert_allclose(compare.similarity_pairwise(vectors, others), [0.8, 0], rtol=1e-6)

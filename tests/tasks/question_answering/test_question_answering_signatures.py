@@ -7,8 +7,8 @@ import tiny
 from span_answers import assert_served_answers
 
 from keras_bert import InputError, SpanClassifier
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import row_groups
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.question_answering.signatures import question_answering_signatures
 from keras_bert.tokenization.kinds import graph_tokenizer
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 from generated_texts import generated_texts
 
-from keras_bert.serving.graph.signature_options import SignatureOptions
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.graph_tagging import EntityReader
 from keras_bert.tasks.tagging.model import TokenClassifier

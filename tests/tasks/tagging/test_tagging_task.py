@@ -7,8 +7,8 @@ import tensorflow as tf
 import tiny
 
 from keras_bert import InputError, TokenClassifier
+from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.export import make_tokenizer
-from keras_bert.serving.graph.signature_options import SignatureOptions
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
 

@@ -1,8 +1,9 @@
 """The options of an export that decide its signatures. Nothing here imports TensorFlow, so that `--help` is quick."""
 
 import dataclasses
+from typing import TypedDict
 
-from keras_bert.config import POOLINGS
+from keras_bert.config.bert_config import POOLINGS
 from keras_bert.program.options import Options, documented, option
 
 
@@ -40,3 +41,19 @@ class SignatureOptions(Options):
     def given(self) -> list[str]:
         """Returns the names of the options that are not their defaults."""
         return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default]
+
+
+class ExportOptions(TypedDict, total=False):
+    """The fields of `SignatureOptions`, for the methods that take them as `**options`."""
+
+    max_seq_length: int | None
+    text_pairs: bool
+    top_k: int
+    pooling: str | None
+    normalize: bool | None
+    prompt: str | None
+    num_beams: int
+    max_new_tokens: int
+    length_penalty: float
+    num_answers: int
+    zero_shot: str | None
