@@ -8,11 +8,10 @@ import sys
 
 import pytest
 import tiny
-from places import DOCS, PROJECT
+from places import DOCS
 
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.classification.model import SequenceClassifier
-from run_scripts import run_classifier
 
 PAGE = (DOCS / "classification.md").read_text("utf-8")
 WORDS = ["a", "lovely", "film", "dull", "from", "start", "to", "end", "what", "the", "is", "and"]
@@ -121,12 +120,3 @@ def test_the_grid_names_its_best_run(folder):
     best = re.search(r"2 of 2 runs are done. The best accuracy of the best settings: [\d.]+, (\S+)", text)[1]
     assert (grid / best / "model" / "model.weights.h5").exists()
     assert text in (folder / "stdout").read_text()
-
-
-def test_every_flag_that_the_page_names_exists(run_here):
-    _, printed = run_here(run_classifier, "--help")
-    flags = set(re.findall(r"^  --(\w+)", printed.out, re.M))
-    modules = "".join(path.read_text() for path in (PROJECT / "run_scripts").glob("*_flags.py"))
-    flags |= set(re.findall(r'(?:DEFINE_\w+|define_flag)\(\s*"(\w+)"', modules))
-    for name in re.findall(r"--(\w+)", PAGE):
-        assert name.removeprefix("no") in flags or name in flags, name

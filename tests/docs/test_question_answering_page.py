@@ -53,13 +53,3 @@ def test_the_programs_and_commands_of_the_page_run(tmp_path, monkeypatch, capsys
     assert {path for path in named if not pathlib.Path("squad", path).exists()} == set()
     assert '"HasAns_total": 1' in result.stdout
     assert '"best_f1_thresh"' in result.stdout
-
-
-def test_the_flags_that_the_page_names_exist():
-    program = "import run_scripts.{} as c; from absl import flags; c.define_flags(); print(*flags.FLAGS)"
-    named = set(re.findall(r"--(\w+)", PAGE))
-    assert len(named) > 12
-    for command in ("run_squad", "evaluate_squad"):
-        arguments = [sys.executable, "-c", program.format(command)]
-        named -= set(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split())
-    assert named == {"help"}

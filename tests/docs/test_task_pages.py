@@ -11,7 +11,6 @@ from data_prep.create_finetuning_data import create_finetuning_data
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
-from run_scripts import run_multiple_choice, run_ner
 
 VOCABULARY = tiny.vocabulary(*tiny.pieces(), *".,'")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8, max_position_embeddings=128)
@@ -64,12 +63,3 @@ def test_scripts_of_multiple_choice_run(my_bert, capsys):
     create_finetuning_data("multiple_choice", {"train": "train.jsonl"}, "vocab.txt", "records", options=options)
     names = run(from_records.replace("steps_per_epoch=100", "steps_per_epoch=2"), "multiple_choice.md")
     assert len(names["model"].history.history["loss"]) == 3
-
-
-@pytest.mark.parametrize(("page", "command"), [("tagging.md", run_ner), ("multiple_choice.md", run_multiple_choice)])
-def test_flags_that_a_page_names_exist(page, command, run_here):
-    _, printed = run_here(command, "--help")
-    flags = set(re.findall(r"--([a-z_]+)", (DOCS / page).read_text("utf-8"))) - {"task"}
-    assert len(flags) > 8
-    missing = [flag for flag in flags if not re.search(rf"^  --{flag.removeprefix('no')}\b", printed.out, re.M)]
-    assert not missing

@@ -5,9 +5,13 @@ Write it anew after an intended change: python FILE_OF_THIS_TEST > tests/run_scr
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
+
+import pytest
+from places import DOCS
 
 from run_scripts.command_names import COMMANDS
 
@@ -40,9 +44,31 @@ def lines_of_commands() -> list[str]:
     ]
 
 
+LINES = FILE.read_text("utf-8").replace("\n    ", " ").splitlines()
+FLAGS = {line.split(": ")[0].split(".")[1]: set(re.findall(r"[:,] (\w+)=", line)) for line in LINES}
+# The commands whose flags a page names.
+PAGES = {
+    "classification.md": ("run_classifier", "run_embeddings"),
+    "multiple_choice.md": ("run_multiple_choice", "create_finetuning_data"),
+    "question_answering.md": ("run_squad", "evaluate_squad"),
+    "tagging.md": ("run_ner", "create_finetuning_data"),
+    "text_to_text.md": ("run_text_to_text",),
+    "training.md": ("run_pretraining", "launch_workers", "run_classifier", "run_embeddings", "convert_checkpoint"),
+}
+# Of help, Slurm, Docker's --build-arg and XLA.
+OF_OTHERS = {"help", "nodes", "ntasks", "requeue", "signal", "kill", "build", "xla_gpu_enable_triton_gemm"}
+
+
 def test_commands_have_the_flags_and_defaults_of_the_list():
-    lines = FILE.read_text("utf-8").replace("\n    ", " ").splitlines()
-    assert lines_of_commands() == lines
+    assert lines_of_commands() == LINES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_flags_that_its_commands_have(page):
+    named = set(re.findall(r"--([a-z]\w+)", (DOCS / page).read_text("utf-8"))) - OF_OTHERS
+    flags = set().union(*(FLAGS[command] for command in PAGES[page]))
+    assert len(named) > 8
+    assert not {name for name in named if name not in flags and name.removeprefix("no") not in flags}
 
 
 if __name__ == "__main__":

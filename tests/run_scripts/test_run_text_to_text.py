@@ -81,13 +81,6 @@ def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_flags_that_the_page_names_exist():
-    shown = run("--help").stdout
-    named = set(re.findall(r"--([a-z_]+)", (DOCS / "text_to_text.md").read_text("utf-8")))
-    assert len(named) > 12
-    assert not [name for name in named if f"--{name}" not in shown and f"--[no]{name}" not in shown]
-
-
 def test_bleu_and_rouge_are_those_of_their_packages():
     if not scores.has_text_scores():
         with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[generation\]'"):
