@@ -35,6 +35,8 @@ DEBERTA = dict(
     pooler_hidden_act="gelu",
     pooler_hidden_size=24,
 )
+ROTARY = dict(SMALL, vocab_size=211, intermediate_size=40, max_position_embeddings=64)
+GTE = dict(ROTARY, model_type="gte", hidden_act="gelu", layer_norm_eps=1e-12)
 CONFIGS = {
     "xlm-roberta": dict(ROBERTA, model_type="xlm-roberta"),
     "camembert": dict(ROBERTA, model_type="camembert"),
@@ -88,11 +90,8 @@ CONFIGS = {
         attention_head_size=6,
     ),
     "nomic_bert": dict(
-        SMALL,
+        ROTARY,
         model_type="nomic_bert",
-        vocab_size=211,
-        intermediate_size=40,
-        max_position_embeddings=64,
         type_vocab_size=2,
         hidden_act="silu",
         layer_norm_eps=1e-12,
@@ -100,12 +99,9 @@ CONFIGS = {
         pad_token_id=0,
     ),
     "eurobert": dict(
-        SMALL,
+        ROTARY,
         model_type="eurobert",
-        vocab_size=211,
-        intermediate_size=40,
         num_key_value_heads=2,
-        max_position_embeddings=64,
         hidden_act="silu",
         rms_norm_eps=1e-5,
         rope_parameters=dict(rope_type="default", rope_theta=250000.0),
@@ -116,30 +112,10 @@ CONFIGS = {
         classifier_pooling="late",
         tie_word_embeddings=False,
     ),
-    "gte": dict(
-        SMALL,
-        model_type="gte",
-        vocab_size=211,
-        intermediate_size=40,
-        max_position_embeddings=64,
-        type_vocab_size=1,
-        hidden_act="gelu",
-        layer_norm_eps=1e-12,
-        rope_parameters=dict(rope_type="default", rope_theta=20000.0),
-        pad_token_id=1,
-    ),
+    "gte": dict(GTE, type_vocab_size=1, rope_parameters=dict(rope_type="default", rope_theta=20000.0), pad_token_id=1),
     # as gte-base-en-v1.5: no segment table
     "gte-en": dict(
-        SMALL,
-        model_type="gte",
-        vocab_size=211,
-        intermediate_size=40,
-        max_position_embeddings=64,
-        type_vocab_size=0,
-        hidden_act="gelu",
-        layer_norm_eps=1e-12,
-        rope_parameters=dict(rope_type="default", rope_theta=500000.0),
-        pad_token_id=0,
+        GTE, type_vocab_size=0, rope_parameters=dict(rope_type="default", rope_theta=500000.0), pad_token_id=0
     ),
     "jina_embeddings_v3": dict(
         ROBERTA,

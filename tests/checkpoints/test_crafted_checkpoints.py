@@ -7,6 +7,7 @@ import struct
 import h5py
 import numpy as np
 import pytest
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 from tiny_checkpoints import FEATURES, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -114,6 +115,9 @@ def write_varint(number):
     return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
 
 
+INDEX_HEADER = (b"", BundleHeaderProto(num_shards=1).SerializeToString(), 0)
+
+
 def index_table(entries):
     """The index of a checkpoint in one block. Entries are (name, value, bytes shared with the name before)."""
     block = index_block(entries)
@@ -133,12 +137,9 @@ def index_block(entries):
 
 def test_a_tensorflow_index_with_impossible_shapes_or_places_is_refused(tmp_path):
     """TensorFlow's own reader ends the process for the first two, with SIGABRT."""
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
     prefix = str(tmp_path / "model.ckpt")
     write_tensorflow_checkpoint(prefix, {"x": StoredTensor.of(np.arange(4, dtype="float32"))})
-    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=16)
+    entry = BundleEntryProto(dtype=1, size=16)
     for shape, changes, message in (
         ([-5], {}, "index is damaged or not a TensorFlow checkpoint"),
         ([2**40, 2**40], {}, "index is damaged or not a TensorFlow checkpoint"),
@@ -147,22 +148,19 @@ def test_a_tensorflow_index_with_impossible_shapes_or_places_is_refused(tmp_path
         ([4], {"offset": -8}, "index is damaged"),
         ([4], {"shard_id": 7}, "x cannot be read"),
     ):
-        changed = tensor_bundle_pb2.BundleEntryProto(**changes)
+        changed = BundleEntryProto(**changes)
         changed.MergeFrom(entry)
         for size in shape:
             changed.shape.dim.add(size=size)
         with open(f"{prefix}.index", "wb") as file:
-            file.write(index_table([(b"", header, 0), (b"x", changed.SerializeToString(), 0)]))
+            file.write(index_table([INDEX_HEADER, (b"x", changed.SerializeToString(), 0)]))
         with pytest.raises(InputError, match=message):
             read_tensorflow_checkpoint(prefix)
 
 
 def test_an_index_that_would_grow_beyond_all_bounds_is_refused(tmp_path):
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
-    for entries in ([header, (b"x" * 5000, entry, 0)], [header, (b"x", entry, 0), (b"x", entry, 0)]):
+    entry = BundleEntryProto(dtype=1).SerializeToString()
+    for entries in ([INDEX_HEADER, (b"x" * 5000, entry, 0)], [INDEX_HEADER, (b"x", entry, 0), (b"x", entry, 0)]):
         (tmp_path / "model.ckpt.index").write_bytes(index_table(entries))
         with pytest.raises(InputError, match="not a TensorFlow checkpoint .*(too long|not sorted)"):
             read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
@@ -178,17 +176,14 @@ def test_an_index_that_would_grow_beyond_all_bounds_is_refused(tmp_path):
     [("overflow", "is damaged"), ("slices", "stored in slices"), ("name of an axis", "is damaged")],
 )
 def test_an_index_for_which_tensorflow_ends_the_process_does_no_harm(craft, message, tmp_path):
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1)
+    entry = BundleEntryProto(dtype=1)
     for size in (2**40, 2**40, 0) if craft == "overflow" else (0,):
         entry.shape.dim.add(size=size)
     for _ in range(2 * (craft == "slices")):
         entry.slices.add().extent.add(start=0, length=1)
     value = entry.SerializeToString()
     value += b"\x12\x05\x12\x03\x12\x01\xff" if craft == "name of an axis" else b""
-    (tmp_path / "model.ckpt.index").write_bytes(index_table([header, (b"x", value, 0)]))
+    (tmp_path / "model.ckpt.index").write_bytes(index_table([INDEX_HEADER, (b"x", value, 0)]))
     (tmp_path / "model.ckpt.data-00000-of-00001").write_bytes(b"\0")
     with pytest.raises(InputError, match=message):
         read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))["x"].read()

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from checkpoints.test_crafted_checkpoints import (
+    INDEX_HEADER,
     changed_json,
     entry,
     index_block,
@@ -17,6 +18,7 @@ from checkpoints.test_crafted_checkpoints import (
     safetensors,
     write_varint,
 )
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 from tiny_checkpoints import random_checkpoint
 from tiny_models import make_model
 
@@ -59,16 +61,13 @@ def test_tensors_of_a_weights_file_that_lie_over_each_other_are_refused(tmp_path
 
 
 def test_tensors_of_a_tensorflow_checkpoint_that_lie_over_each_other_are_refused(tmp_path):
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
     prefix = str(tmp_path / "model.ckpt")
     write_tensorflow_checkpoint(prefix, {"x": StoredTensor.of(np.zeros(100, "float32"))})
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=400)
+    entry = BundleEntryProto(dtype=1, size=400)
     entry.shape.dim.add(size=100)
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
     names = [b"a", b"b"]
     with open(f"{prefix}.index", "wb") as file:
-        file.write(index_table([header, *((name, entry.SerializeToString(), 0) for name in names)]))
+        file.write(index_table([INDEX_HEADER, *((name, entry.SerializeToString(), 0) for name in names)]))
     with pytest.raises(InputError, match="its tensors have 800 bytes in all, but only 400 are stored"):
         read_tensorflow_checkpoint(prefix)
 
@@ -107,24 +106,18 @@ def write_torch_zip(path, shapes, data):
 )
 def test_an_index_that_grows_when_it_is_read_or_has_no_header_is_refused(files, message, tmp_path):
     """A name of 4,000 bytes takes few bytes in the file, because it is stored as its difference from the one before."""
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
+    entry = BundleEntryProto(dtype=1).SerializeToString()
     path = tmp_path / "model.ckpt.index"
-    path.write_bytes(index_table([header, *files(entry)] if files else [(b"a", entry, 0)]))
+    path.write_bytes(index_table([INDEX_HEADER, *files(entry)] if files else [(b"a", entry, 0)]))
     with pytest.raises(InputError, match=f"model.ckpt.index is damaged .*{message}"):
         read_index(path)
 
 
 def test_a_large_index_of_tensors_that_are_not_there_is_refused_before_memory_is_taken(tmp_path):
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=4 << 30)
+    entry = BundleEntryProto(dtype=1, size=4 << 30)
     entry.shape.dim.add(size=1 << 30)
-    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString(), 0)
     names = [b"%050d" % number for number in range(80_000)]
-    content = index_table([header, *((name, entry.SerializeToString(), 0) for name in names)])
+    content = index_table([INDEX_HEADER, *((name, entry.SerializeToString(), 0) for name in names)])
     assert len(content) > 5_000_000
     (tmp_path / "model.ckpt.index").write_bytes(content)
     (tmp_path / "model.ckpt.data-00000-of-00001").write_bytes(b"\0" * 100)

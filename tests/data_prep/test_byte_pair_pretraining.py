@@ -118,23 +118,6 @@ def test_random_tokens_are_bytes_and_merges_only():
     assert vocabulary.mask_id == IDS["<mask>"]
 
 
-def test_a_roberta_is_pre_trained_by_the_command(eagerly, tmp_path, run_here, made):
-    from run_scripts import run_pretraining
-
-    made(sentence_task="none", dynamic_masking=True)
-    (tmp_path / "bert_config.json").write_text(json.dumps(config("roberta").to_dict()))
-    code, printed = run_here(
-        run_pretraining,
-        f"--input_file={tmp_path}/records",
-        f"--vocab_file={tmp_path}/tokenizer",
-        f"--bert_config_file={tmp_path}/bert_config.json",
-        f"--output_dir={tmp_path}/run",
-        *("--do_train", "--train_batch_size=4", "--num_train_steps=3", "--num_warmup_steps=1"),
-    )
-    assert code == 0, printed.err
-    assert sorted(path.name for path in (tmp_path / "run" / "model").glob("*.txt")) == ["merges.txt"]
-
-
 def test_a_modernbert_is_pre_trained_from_text_by_the_command(eagerly, tmp_path, run_here, made):
     from keras_bert import MaskedLM, SequenceClassifier, fill_masks
     from run_scripts import run_pretraining
