@@ -26,7 +26,6 @@ from tiny_models import CONFIG, MODELS, NOT_PORTABLE, OPTIONS, VOCABULARY, asser
 
 from keras_bert import AdamW, InputError, MaskedLM
 from keras_bert.serving import load
-from keras_bert.serving.portable.folder import write_portable
 from keras_bert.tasks.fitting import text_task
 
 SAVED_MODEL, LITERT, ONNX = "saved_model", "litert", "onnx"
@@ -426,7 +425,7 @@ def test_an_export_answers_as_the_model(format, name, family, other_process, tmp
         model.export_for_serving(folder, **options, **({"text_pairs": True} if name == "pairs" else {}))
         found = [ANSWERS[name](load(folder))]
     else:
-        write_portable(model, folder, format, **options)
+        model.export_for_serving(folder, format=format, **options)
         found = [other_process(name, folder, runtime) for runtime in RUNTIMES_OF[format]]
     expected = ANSWERS[name](model)
     for answers in found:

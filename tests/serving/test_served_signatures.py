@@ -15,7 +15,6 @@ from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.serving import load
 from keras_bert.serving.graph import row_groups
 from keras_bert.serving.graph.eight_bit_weights import quantize
-from keras_bert.serving.portable.folder import write_portable
 from keras_bert.tasks.masked_lm.answers import Fill, FilledMask, FilledText
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tasks.question_answering.answers import Candidate
@@ -126,7 +125,7 @@ def portable(served, tmp_path_factory):
     def load_export(name):
         model, options = served[0][name]
         options = {key: value for key, value in options.items() if key != "top_k"}
-        folder = write_portable(model, tmp_path_factory.mktemp("portable") / name, "onnx", **options)
+        folder = model.export_for_serving(tmp_path_factory.mktemp("portable") / name, format="onnx", **options)
         return load(folder, "onnxruntime")
 
     return functools.cache(load_export)
