@@ -77,7 +77,7 @@ def _signature_with(verb: Callable, added: Iterable[inspect.Parameter]) -> inspe
 
 
 def show_arguments(model_class: type) -> None:
-    """Lets the verbs of a class that end with `**options` show what the verbs of its base class take."""
+    """Makes methods that end with `**options` show the arguments of the same methods of the base class."""
     for name in ("fit", "evaluate", "predict"):
         verb = vars(model_class).get(name)
         if verb is not None and "options" in inspect.signature(verb).parameters:

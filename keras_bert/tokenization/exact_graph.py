@@ -321,7 +321,7 @@ def shifted(values: tf.Tensor, places: int, fill) -> tf.Tensor:
 
 
 def starts_of_runs(begins: tf.Tensor) -> tf.Tensor:
-    """Returns where the run of each place begins, of which the first begins one: [True, False, True] -> [0, 0, 2]"""
+    """Returns the index where the run of each element begins: [True, False, True] -> [0, 0, 2]"""
     (starts,) = flagged(begins, tf.range(tf.size(begins)))
     return tf.gather(starts, tf.cumsum(tf.cast(begins, tf.int32)) - 1)
 

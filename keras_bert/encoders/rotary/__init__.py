@@ -5,7 +5,7 @@ encoder.py       RotaryEncoder
 block.py         one layer
 attention.py     self-attention with rotary positions
 names.py         the weights, and their names in transformers
-entries.py       what the entries of families have in common: their files in transformers
+entries.py       how the files of these families in transformers are read: what their entries share
 onnx.py          `RotaryEncoder` as ONNX operations
 modern_bert.py   ModernBERT and mmBERT: Warner et al., 2024, arXiv 2412.13663
 nomic_bert.py    NomicBERT: Nussbaum et al., 2024, arXiv 2402.01613

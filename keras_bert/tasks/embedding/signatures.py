@@ -100,7 +100,7 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         return run_rows(pool, rows, size)
 
     def embed(vectors):
-        """Returns the vectors of texts, of which some may be means over windows."""
+        """Returns the vectors of texts. The vector of a long text may be the mean over its windows."""
         return {"embedding": _unit_length(vectors) if normalize else vectors}
 
     made = row_signatures(model, tokenizer.tokenize, options, run, embed, prompt=prompt)

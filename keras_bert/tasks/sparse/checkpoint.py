@@ -175,7 +175,7 @@ def _read_static_queries(
 def _weights_by_token(folders: tuple[str, str], name: str, vocabulary: TokenTable) -> StoredTensor:
     """Returns the weights of a file such as idf.json, token -> weight; tokens that are not there weigh 0.
 
-    The file is in one of two folders, of which the first one counts.
+    The file may be in two folders. The first one that has it counts.
     """
     files = [os.path.join(folder, name) for folder in folders]
     file = next((file for file in files if os.path.isfile(file)), files[0])
