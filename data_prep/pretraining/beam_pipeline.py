@@ -33,6 +33,7 @@ from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 
 
@@ -90,7 +91,7 @@ class Tokenize(beam.DoFn):
 
     def setup(self):
         quiet_tensorflow()
-        self._encode = graph_encoder(self._vocabulary, self._settings.do_lower_case)
+        self._encode = graph_encoder(as_tokenizer(self._vocabulary, self._settings.do_lower_case))
 
     def process(self, element: tuple[ChunkKey, TextChunk]) -> Iterator[tuple[ChunkKey, EncodedChunk]]:
         key, chunk = element

@@ -5,6 +5,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.options import Options, documented, option
 from keras_bert.program.printing import recordable
-from keras_bert.tokenization.kinds import load_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -177,14 +178,14 @@ def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings
     Raises:
         InputError: the chunk is not text.
     """
-    vocabulary, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
-    return encode_chunk_with(encode, chunk, vocabulary, settings)
+    tokenizer, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
+    return encode_chunk_with(encode, chunk, tokenizer, settings)
 
 
 def encode_chunk_with(
     encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
 ) -> EncodedChunk:
-    """As `encode_chunk`, with an existing encoder: `graph_encoder(vocabulary, settings.do_lower_case)`.
+    """As `encode_chunk`, with an existing encoder, see `graph_encoder`.
 
     If the tokens of a word depend on the preceding space, sentences of a document are joined by a space, which belongs
     to the second sentence: the ids are those of the document as one text.
@@ -238,23 +239,21 @@ def _filtered(encoded: EncodedChunk, num_characters: np.ndarray, unk_id: int, se
 @functools.lru_cache(maxsize=1)
 def _encoder(folder: str, vocabulary_sha256: str, do_lower_case: bool) -> tuple[TokenTable, Encoder]:
     """Makes the encoder, once per process. The hash tells apart two vocabularies of one folder."""
-    vocabulary = load_vocabulary(folder)
-    return vocabulary, graph_encoder(vocabulary, do_lower_case)
+    tokenizer = as_tokenizer(load_vocabulary(folder), do_lower_case)
+    return tokenizer, graph_encoder(tokenizer)
 
 
-def graph_encoder(vocabulary: TokenTable, do_lower_case: bool) -> Encoder:
-    """Returns an encoder that runs the graph tokenizer eagerly.
+def graph_encoder(tokenizer: Any) -> Encoder:
+    """Returns an encoder that runs the graph of a tokenizer eagerly.
 
     For batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
     """
     import tensorflow as tf
 
-    from keras_bert.tokenization.kinds import graph_tokenizer
-
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
+    graph = tokenizer.graph()
 
     def encode(lines):
-        ids = tokenizer.tokenize(tf.constant(lines, tf.string))
+        ids = graph.tokenize(tf.constant(lines, tf.string))
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
     return encode

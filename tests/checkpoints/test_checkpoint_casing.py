@@ -9,6 +9,7 @@ from keras_bert.checkpoints.casing import is_cased
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.mark.parametrize("cased", [True, False])
@@ -25,7 +26,7 @@ def test_casing_is_read_off_a_vocabulary_when_nothing_says_it(cased, tmp_path):
 )
 def test_a_casing_that_contradicts_the_vocabulary_is_refused_unless_given(cased, message, format, tmp_path):
     checkpoint = _with_long_vocabulary(cased)
-    wrong = checkpoint.replace(config=checkpoint.config.replace(do_lower_case=cased))
+    wrong = checkpoint.replace(tokenizer=WordPieceTokenizer(checkpoint.vocabulary, cased))
     write_checkpoint(wrong, tmp_path / "folder", format)
     with pytest.raises(InputError, match=f"do_lower_case is {str(cased).lower()}, and {message}"):
         read_checkpoint(tmp_path / "folder")

@@ -26,7 +26,7 @@ from keras_bert import (
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tasks.text_rows import text_rows
-from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, save_vocabulary
 from keras_bert.tokenization.token_lists import PythonForm
 
 FOLDERS = recorded_folder("tokenizers")
@@ -46,9 +46,8 @@ CASES = {
 
 
 def classifier(family: str, vocabulary, **changes) -> SequenceClassifier:
-    lower_case = getattr(vocabulary, "do_lower_case", isinstance(vocabulary, Vocabulary))
     offset = {"position_offset": vocabulary.pad_id + 1} if family == "roberta" else {}
-    changes = {"vocab_size": len(vocabulary), "do_lower_case": lower_case, **offset, **changes}
+    changes = {"vocab_size": len(vocabulary), "do_lower_case": True, **offset, **changes}
     parts = {"local_attention": 4} if family == "modernbert" else {}
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"max_position_embeddings": 40, "initializer_range": 0.3}
@@ -95,8 +94,8 @@ LONG_PAIR = (["the dog"], ["a fox the fox dog"])
 GOOGLES, HUGGING_FACES = (2, 1), (1, 2)
 
 
-def kept(vocabulary, lower_case=True) -> tuple[int, int]:
-    rows = text_rows(*LONG_PAIR, PythonForm(python_tokenizer(vocabulary, lower_case)), 6).rows
+def kept(vocabulary) -> tuple[int, int]:
+    rows = text_rows(*LONG_PAIR, PythonForm(as_tokenizer(vocabulary, True)), 6).rows
     ids = rows.tokens["input_ids"].tolist()
     middle = ids.index(vocabulary.sep_id)
     return middle - 1, len(ids) - middle - vocabulary.special_tokens.num_between - 1
@@ -198,7 +197,7 @@ def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
     count = len(vocabulary)
     assert read_tokenizer(tmp_path, count)[0].sha256 == vocabulary.sha256
     for size in (count + 1, count + 35, count + 127):
-        found, _, remarks = read_tokenizer(tmp_path, size)
+        found, remarks = read_tokenizer(tmp_path, size)
         assert (len(found), found.tokens[:count]) == (size, tuple(vocabulary.tokens))
         assert remarks == [f"{size - count} rows of the token table have no token: named {spare}"]
         assert not {*found.text_ids()} & {*range(count, size)}
@@ -233,7 +232,7 @@ def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path):
     with pytest.raises(InputError, match="the model is 'WordLevel'. Supported are WordPiece, BPE, Unigram"):
         read_tokenizer(tmp_path, 5)
     (tmp_path / "tokenizer.json").unlink()
-    assert read_tokenizer(tmp_path, 5) == (None, {}, [])
+    assert read_tokenizer(tmp_path, 5) == (None, [])
 
 
 ANSWERS_OF_PAIRS = {
@@ -289,12 +288,12 @@ def test_rows_longer_than_the_learned_positions_are_refused(family, form):
 def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     plain = load_vocabulary(FOLDERS / name)
     size = len(plain) + 35
-    found, _, _ = read_tokenizer(FOLDERS / name, size)
+    found, _ = read_tokenizer(FOLDERS / name, size)
     assert (len(found), found.mask_id) == (size, plain.mask_id)
     assert found.special_tokens.second_segment == (0 if found.special_tokens.num_between == 2 else 1)
     assert found.encode("the information, 1") == plain.encode("the information, 1")
     write_tokenizer(tmp_path, found, tiny.config(size))
-    again, _, _ = read_tokenizer(tmp_path, size)
+    again, _ = read_tokenizer(tmp_path, size)
     assert (again.sha256, again.tokens) == (found.sha256, found.tokens)
     assert load_vocabulary(tmp_path).tokens[: len(plain)] == plain.tokens
 

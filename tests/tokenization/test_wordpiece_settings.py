@@ -86,11 +86,15 @@ def folder_with(tmp_path, settings=None, tokenizer=None):
 
 def test_the_settings_of_a_bert_tokenizer_come_before_its_tokenizer_json(tmp_path):
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": None}
-    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == (None, True, False)
+    assert settings_in(folder_with(tmp_path, settings, {})) == (None, True, False)
     settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "tokenize_chinese_chars": False}
-    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
-    assert (vocabulary.tokenize_chinese_chars, lower_case) == (True, True)
+    assert settings_in(folder_with(tmp_path, settings, {}))[1:] == (True, True)
+
+
+def settings_in(folder, **options):
+    tokenizer = read_word_piece(folder, **options)
+    vocabulary = tokenizer.vocabulary
+    return vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, tokenizer.do_lower_case
 
 
 def test_the_vocabulary_of_an_mpnet_needs_no_stated_class(tmp_path):
@@ -130,10 +134,8 @@ def test_a_class_fills_what_its_settings_leave_out(config, settings, in_file, ex
     normalizer |= {"type": "BertNormalizer", "clean_text": True}
     folder = folder_with(tmp_path, settings, {"normalizer": normalizer})
     (folder / "config.json").write_text(json.dumps(config))
-    vocabulary, lower_case = read_word_piece(folder)
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == expected
-    vocabulary, lower_case = read_word_piece(folder, makes_rows=False)  # sentence-transformers reads one file only
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == in_file
+    assert settings_in(folder) == expected
+    assert settings_in(folder, makes_rows=False) == in_file  # sentence-transformers reads one file only
 
 
 def rows(kind, sep, cls):
