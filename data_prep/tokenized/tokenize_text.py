@@ -29,7 +29,7 @@ from keras_bert.program.options import Options, documented, option
 from keras_bert.program.printing import recordable
 from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Lines are tokenised in batches of about this many characters, whose intermediate results fit into the cache.
 _BATCH_CHARACTERS = 300_000
@@ -63,9 +63,11 @@ class TextSettings(Options):
         "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
     )
 
-    def of(self, vocabulary: TokenTable) -> "TextSettings":
-        """Returns the settings that apply to a vocabulary."""
-        return self if isinstance(vocabulary, Vocabulary) else dataclasses.replace(self, do_lower_case=False)
+    def with_tokenizer(self, vocabulary: TokenTable) -> tuple[Any, "TextSettings"]:
+        """Returns the tokenizer of a vocabulary, and the settings, with the casing of a WordPiece, else false."""
+        tokenizer = as_tokenizer(vocabulary, self.do_lower_case)
+        lowers = isinstance(tokenizer, WordPieceTokenizer) and tokenizer.do_lower_case
+        return tokenizer, dataclasses.replace(self, do_lower_case=lowers)
 
 
 def tokenize_text(
@@ -84,6 +86,7 @@ def tokenize_text(
 
     Args:
         input_file: as in `text.corpus.read_documents`; None to use an existing corpus, whatever its text.
+        vocabulary: a `Vocabulary`, which gets the casing of the settings, or a tokenizer.
         append: whether to add this text to an existing corpus.
         pool: the processes that tokenise large texts; by default the current process.
 
@@ -92,11 +95,11 @@ def tokenize_text(
             text, with another vocabulary or with other settings.
     """
     path = os.fspath(path)
-    settings = (settings or TextSettings()).of(vocabulary)
+    tokenizer, settings = (settings or TextSettings()).with_tokenizer(vocabulary)
     patterns = as_patterns(input_file)
     if has_corpus(path) and not append:
         corpus = TokenizedCorpus.open(path)
-        _check_same_text(corpus, vocabulary, patterns, settings)
+        _check_same_text(corpus, tokenizer, patterns, settings)
         return corpus
     if not patterns:
         raise InputError("Give input_file, the text to read.")
@@ -104,16 +107,8 @@ def tokenize_text(
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
     if append and not has_corpus(path) and not is_unfinished(path):
         raise InputError(f"There is no tokenised corpus in {path} to add text to.")
-    with open_corpus_writer(path, vocabulary, source) as writer:
-        _add_text(
-            writer,
-            source,
-            path,
-            vocabulary,
-            settings,
-            pool or WorkerPool(1),
-            show_progress,
-        )
+    with open_corpus_writer(path, tokenizer, source) as writer:
+        _add_text(writer, source, path, tokenizer, settings, pool or WorkerPool(1), show_progress)
     return TokenizedCorpus.open(path)
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -97,8 +98,8 @@ class BertCheckpoint:
         path: the path, as the user gave it.
         kind: the format and, if known, the model: "Hugging Face BertForMaskedLM".
         config: the `BertConfig`. It states the casing of the tokenizer, if that is known.
-        tokenizer: a `TokenTable`, or None. Readers give a `Vocabulary` if its files do not say whether texts are
-            lower-cased; `read_checkpoint` makes a tokenizer of it.
+        tokenizer: a `Tokenizer` or `StreamVocabulary`, or None. Readers give a `Vocabulary` if its files do not say
+            whether texts are lower-cased; `read_checkpoint` makes a tokenizer of it.
         tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
@@ -114,7 +115,7 @@ class BertCheckpoint:
     path: str
     kind: str
     config: BertConfig
-    tokenizer: TokenTable | None
+    tokenizer: Any
     tensors: Mapping[str, StoredTensor]
     labels: tuple[str, ...] | None = None
     problem_type: str = "classification"

@@ -21,7 +21,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.registry import families, heads, imported
-from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -197,7 +197,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
     write_json(os.path.join(folder, f"{config.model_type}_config.json"), theirs.write(config))
     if checkpoint.tokenizer is not None:
-        save_vocabulary(checkpoint.tokenizer.with_pair_rule(longer_keeps_more=False), folder)
+        checkpoint.tokenizer.with_pair_rule(longer_keeps_more=False).save(folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
 

@@ -6,7 +6,7 @@ import os
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.kinds import read_folder, save_vocabulary
+from keras_bert.tokenization.kinds import read_folder
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE as TOKENIZER_CONFIG_FILE
@@ -75,7 +75,7 @@ def write_tokenizer(folder: str, tokenizer: TokenTable, config: BertConfig) -> N
         tokenizer.without_spare_rows().save(folder, tokenizer_class=theirs and theirs.tokenizer_class)
         return
     if not isinstance(tokenizer, WordPieceTokenizer):
-        save_vocabulary(tokenizer, folder)
+        tokenizer.save(folder)
         return
     vocabulary = tokenizer.vocabulary
     vocabulary.save(os.path.join(folder, VOCABULARY_FILE))

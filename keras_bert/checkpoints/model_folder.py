@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, strings
-from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 CONFIG_FILE = "bert_config.json"
@@ -81,8 +81,8 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     ours = _entry(model_class, arguments)
     config = checkpoint.config.replace(extra={**checkpoint.config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
-    if checkpoint.vocabulary is not None:
-        save_vocabulary(checkpoint.vocabulary, folder)
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.save(folder)
     tensors = {layout[name]: tensor for name, tensor in checkpoint.tensors.items() if name in layout}
     write_keras_weights(os.path.join(folder, WEIGHTS_FILE), tensors)
     return [name for name in checkpoint.tensors if name not in layout]

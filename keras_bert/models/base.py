@@ -26,7 +26,7 @@ from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.long_work import shows_progress
 from keras_bert.records import features
-from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 
@@ -226,15 +226,14 @@ class BertModel(keras.Model):
 
     def save_assets(self, dir_path: str) -> None:
         # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.
-        if self.vocabulary is not None:
-            save_vocabulary(self.vocabulary, dir_path)
+        if self.tokenizer is not None:
+            self.tokenizer.save(dir_path)
 
     def load_assets(self, dir_path: str) -> None:
         # The folder is missing if nothing in it was saved.
-        vocabulary = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
-        if vocabulary is not None:
-            self.config.check_vocabulary(len(vocabulary))
-        self.vocabulary = vocabulary
+        self.tokenizer = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
+        if self.tokenizer is not None:
+            self.config.check_vocabulary(len(self.tokenizer))
 
     def save_pretrained(
         self,

@@ -31,7 +31,6 @@ from keras_bert.serving.portable.portable_models import (
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
-from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer
 
 
@@ -152,7 +151,7 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     is_eight_bit = isinstance(model, EightBitModel)
     servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
-    save_vocabulary(model.vocabulary, asset_folder)
+    model.tokenizer.save(asset_folder)
     names = sorted(name for name in os.listdir(asset_folder) if name != EXPORT_FILE)
     servable.vocabulary_files = [tf.saved_model.Asset(os.path.join(asset_folder, name)) for name in names]
     servable.description = tf.saved_model.Asset(os.path.join(asset_folder, EXPORT_FILE))

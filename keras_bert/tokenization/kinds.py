@@ -1,4 +1,4 @@
-"""Reads, writes and makes tokenizers of every kind."""
+"""Reads and makes tokenizers of every kind."""
 
 import os
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
 from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVocabulary
-from keras_bert.tokenization.tokenizer import Tokenizer, TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.tokenizer_json import TOKENIZER_FILE, read_tokenizer_json
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
-from keras_bert.tokenization.wordpiece_files import read_word_piece, write_word_piece
+from keras_bert.tokenization.wordpiece_files import read_word_piece
 
 
 def as_tokenizer(vocabulary: TokenTable | None, do_lower_case: bool) -> Any:
@@ -153,11 +153,3 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
             f"(byte-level BPE), or one of {', '.join(sentence_piece_forms.MODEL_FILES)} (SentencePiece)."
         )
     return vocabulary
-
-
-def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
-    """Writes the files that `find_vocabulary` reads into an existing folder."""
-    if isinstance(vocabulary, Vocabulary):
-        write_word_piece(vocabulary, folder)
-    elif isinstance(vocabulary, (Tokenizer, StreamVocabulary)):
-        vocabulary.save(folder)

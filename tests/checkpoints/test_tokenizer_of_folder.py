@@ -26,7 +26,7 @@ from keras_bert import (
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tasks.text_rows import text_rows
-from keras_bert.tokenization.kinds import as_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
 
 FOLDERS = recorded_folder("tokenizers")
@@ -129,7 +129,7 @@ def test_every_kind_of_tokenizer_keeps_its_rule_for_pairs(vocabulary, tmp_path):
     for longer_keeps_more in (True, False):
         folder = tmp_path / f"{longer_keeps_more}"
         folder.mkdir()
-        save_vocabulary(vocabulary.with_pair_rule(longer_keeps_more), folder)
+        as_tokenizer(vocabulary.with_pair_rule(longer_keeps_more), True).save(folder)
         again = load_vocabulary(folder)
         assert (again.special_tokens.longer_keeps_more, again.sha256) == (longer_keeps_more, vocabulary.sha256)
 
@@ -193,7 +193,7 @@ TOKENIZERS = {
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
     vocabulary, spare = TOKENIZERS[name]
-    save_vocabulary(vocabulary, tmp_path)
+    as_tokenizer(vocabulary, True).save(tmp_path)
     count = len(vocabulary)
     assert read_tokenizer(tmp_path, count)[0].sha256 == vocabulary.sha256
     for size in (count + 1, count + 35, count + 127):
@@ -203,7 +203,7 @@ def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
         assert not {*found.text_ids()} & {*range(count, size)}
     again = tmp_path / "again"
     again.mkdir()
-    save_vocabulary(found, again)
+    as_tokenizer(found, True).save(again)
     assert read_tokenizer(again, size)[0].sha256 == found.sha256
     for size in (count - 1, count + 128):
         with pytest.raises(
@@ -214,14 +214,14 @@ def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
 
 def test_a_large_vocabulary_may_have_more_rows_without_a_token(tmp_path):
     words = [f"w{number}" for number in range(40_000)]
-    save_vocabulary(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), tmp_path)
+    as_tokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), True).save(tmp_path)
     assert len(read_tokenizer(tmp_path, 40_205)[0]) == 40_205
     with pytest.raises(InputError, match="has 40005 tokens, but the config has vocab_size=40206"):
         read_tokenizer(tmp_path, 40_206)
 
 
 def test_files_of_several_kinds_are_refused(tmp_path):
-    save_vocabulary(byte_pairs(), tmp_path)
+    as_tokenizer(byte_pairs(), True).save(tmp_path)
     word_pieces().save(tmp_path / "vocab.txt")
     with pytest.raises(InputError, match=r"several kinds: vocab.txt is of WordPiece, vocab.json is of BPE. Remove"):
         read_tokenizer(tmp_path, 300)

@@ -18,7 +18,7 @@ from keras_bert.config import BertConfig
 from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
@@ -79,7 +79,7 @@ def test_a_folder_keeps_the_form(tmp_path):
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        save_vocabulary(vocabulary, folder)
+        as_tokenizer(vocabulary, True).save(folder)
         for path in (folder, folder / "vocab.txt"):
             again = load_vocabulary(path)
             assert (again, again.sha256, again.special_tokens) == (

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
@@ -61,14 +61,14 @@ def test_settings_and_added_tokens_are_written_and_read(tmp_path):
     vocabulary = Vocabulary(
         [*TOKENS, "[E1]", "co-vid"], False, False, [AddedToken("[E1]", normalized=False), AddedToken("co-vid")]
     )
-    save_vocabulary(vocabulary, tmp_path)
+    as_tokenizer(vocabulary, True).save(tmp_path)
     for path in (tmp_path, tmp_path / "vocab.txt"):
         again = load_vocabulary(path)
         assert (again, again.sha256) == (vocabulary, vocabulary.sha256)
     plain = Vocabulary(vocabulary.tokens)
     assert len({plain.sha256, plain.replace(strip_accents=False).sha256, vocabulary.sha256}) == 3
     (tmp_path / "plain").mkdir()
-    save_vocabulary(plain, tmp_path / "plain")
+    as_tokenizer(plain, True).save(tmp_path / "plain")
     assert [path.name for path in (tmp_path / "plain").iterdir()] == ["vocab.txt"]
     assert vocabulary.replace(tokens=(*vocabulary.tokens, "more")).begins_with(vocabulary.sha256)
     assert not vocabulary.begins_with(plain.sha256)

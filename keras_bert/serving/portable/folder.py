@@ -28,7 +28,7 @@ from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.program.long_work import long_work
-from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
@@ -144,7 +144,7 @@ def write_portable(
         if options.text_pairs:
             settings["text_pairs"] = True
         model.config.save(os.path.join(folder, CONFIG_FILE))
-        save_vocabulary(model.vocabulary, folder)
+        model.tokenizer.save(folder)
         sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
         write_description(folder, format, stored_kind(model), settings, longest, weights, sums)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(model.tokenizer))
