@@ -133,7 +133,6 @@ def build_vocabulary(
     from data_prep.text.corpus import list_sources
     from data_prep.vocabulary.word_counts import count_words_of_files
     from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
-    from keras_bert.tokenization.kinds import save_vocabulary
 
     options = VocabularyOptions(
         input_file=input_file,
@@ -177,7 +176,7 @@ def build_vocabulary(
         if kind == WORD_PIECE:
             output.write("".join(f"{token}\n" for token in vocabulary.tokens).encode())
         else:
-            save_vocabulary(vocabulary, output)
+            vocabulary.save(output)
     return _summary(kind, vocabulary, counts)
 
 

@@ -86,27 +86,27 @@ def create_finetuning_data(
         InputError: a file cannot be read or does not fit the task, or the output cannot be written.
     """
     from data_prep.finetuning.glue import find_task
-    from keras_bert.tokenization.kinds import graph_tokenizer, load_vocabulary
+    from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 
     options = options or FinetuningOptions()
     check_whole("max_seq_length", options.max_seq_length, at_least=4)
     check_output_folder(output_dir)
-    vocabulary = load_vocabulary(vocab_file)
+    tokenizer = as_tokenizer(load_vocabulary(vocab_file), do_lower_case)
     processor_type, glue = find_task(task_name) if task_name else ("text", None)
     maker = make_task(task, options, glue)
     _read_files(maker, files)
 
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
+    graph = tokenizer.graph()
     with atomic_folder(output_dir) as folder:
         written = {
-            part: _write_part(maker, part, path, tokenizer, folder, use_v2_feature_names, show_progress)
+            part: _write_part(maker, part, path, graph, folder, use_v2_feature_names, show_progress)
             for part, path in files.items()
         }
         metadata = {
             **_garden_metadata(maker, written, processor_type),
             "task": task,
             "files": written,
-            "vocabulary": {"num_tokens": len(vocabulary), "sha256": vocabulary.sha256},
+            "vocabulary": {"num_tokens": len(tokenizer), "sha256": tokenizer.sha256},
             "options": {
                 **dataclasses.asdict(options),
                 "do_lower_case": do_lower_case,

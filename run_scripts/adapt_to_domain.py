@@ -72,7 +72,7 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
     from data_prep.tokenized.tokenize_text import TextSettings
     from keras_bert.program.atomic_output import atomic_folder
     from keras_bert.tasks.masked_lm.model import MaskedLM
-    from keras_bert.tokenization.kinds import load_vocabulary, save_vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
     from keras_bert.training.pretraining import train_pretrainer
     from keras_bert.training.pretraining_options import PretrainingRunOptions
     from keras_bert.training.run_folder import RunFolder
@@ -95,7 +95,7 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
     vocabulary, records, run = map(folder.file, ("vocabulary", "records", "pretraining"))
     if not os.path.isdir(vocabulary):
         with atomic_folder(vocabulary) as place:
-            save_vocabulary(_with_new_words(checkpoint, options), place)
+            _with_new_words(checkpoint.tokenizer, options).save(place)
     create_pretraining_data(
         options.text,
         vocabulary,
@@ -108,7 +108,7 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
             dynamic_masking=True,
         ),
         settings=TextSettings(
-            do_lower_case=checkpoint.config.do_lower_case,
+            do_lower_case=checkpoint.tokenizer.do_lower_case,
             split_sentences=True,
             language=options.language,
             text_field=options.text_field,
@@ -117,7 +117,7 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
         show_progress=True,
     )
     if not os.path.isdir(folder.model_path):
-        new_tokens = load_vocabulary(vocabulary).tokens[len(checkpoint.vocabulary) :]
+        new_tokens = load_vocabulary(vocabulary).tokens[len(checkpoint.tokenizer) :]
         start = StartingPoint(init_checkpoint=options.init_checkpoint, new_tokens=new_tokens)
         if options.num_train_steps:
             training = PretrainingRunOptions(
@@ -140,7 +140,7 @@ def _checked_checkpoint(path: str, num_new_tokens: int):
     """Returns the `BertCheckpoint` at `path`, which must fit this command."""
     from keras_bert.checkpoints.checkpoint import MASKED_LM
     from keras_bert.checkpoints.formats import read_checkpoint
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
     checkpoint = read_checkpoint(path)
     if MASKED_LM not in checkpoint.heads:
@@ -148,9 +148,9 @@ def _checked_checkpoint(path: str, num_new_tokens: int):
             f"{checkpoint.path} ({checkpoint.kind}) has no masked-LM head, with which a model guesses words. Give a "
             "checkpoint of pre-training, before it was fine-tuned."
         )
-    if checkpoint.vocabulary is None:
+    if checkpoint.tokenizer is None:
         raise InputError(f"{checkpoint.path} has no vocabulary. Put the files of its tokenizer into its folder.")
-    if num_new_tokens and not isinstance(checkpoint.vocabulary, Vocabulary):
+    if num_new_tokens and not isinstance(checkpoint.tokenizer, WordPieceTokenizer):
         raise InputError(
             f"{checkpoint.path} has no WordPiece vocabulary, and only WordPiece vocabularies can get new tokens. Give "
             "--num_new_tokens=0 to train it on the text with its own tokens."
@@ -158,20 +158,18 @@ def _checked_checkpoint(path: str, num_new_tokens: int):
     return checkpoint
 
 
-def _with_new_words(checkpoint, options: AdaptationOptions):
-    """Returns the vocabulary of the checkpoint with the new words of the text."""
+def _with_new_words(tokenizer, options: AdaptationOptions):
+    """Returns the tokenizer of the checkpoint with the new words of the text."""
     from data_prep.vocabulary.new_words import find_new_words
     from data_prep.vocabulary.word_counts import count_words_of_files
-    from keras_bert.tokenization.kinds import python_tokenizer
 
-    vocabulary, do_lower_case = checkpoint.vocabulary, checkpoint.config.do_lower_case
     if not options.num_new_tokens:
-        return vocabulary
+        return tokenizer
     how = {"text_field": options.text_field, "num_processes": options.num_processes}
-    counts = count_words_of_files(options.text, do_lower_case, **how)
-    new = find_new_words(counts, python_tokenizer(vocabulary, do_lower_case), options.num_new_tokens)
+    counts = count_words_of_files(options.text, tokenizer.do_lower_case, **how)
+    new = find_new_words(counts, tokenizer, options.num_new_tokens)
     print(f"{len(new):,} new tokens: {printable(', '.join(new), LONGEST_LINE)}")
-    return vocabulary.replace(tokens=(*vocabulary.tokens, *new))
+    return tokenizer.replace(tokens=(*tokenizer.tokens, *new))
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Shared by all tests: fixtures for the real data and for commands, and a quiet TensorFlow."""
 
-import functools
 import gc
 import io
 import multiprocessing
@@ -127,10 +126,18 @@ def unrounded_products():
 @pytest.fixture(scope="session", autouse=True)
 def one_graph_tokenizer():
     """Lets exports share the graph tokenizer of a vocabulary, which takes a third of the time of an export to make."""
-    export = sys.modules.get("keras_bert.serving.export")
+    export, made = sys.modules.get("keras_bert.serving.export"), {}
     with pytest.MonkeyPatch.context() as patch:
         if export:
-            patch.setattr(export, "make_tokenizer", functools.lru_cache(maxsize=8)(export.make_tokenizer))
+            make = export.make_tokenizer
+
+            def make_once(tokenizer, core_operations=False):
+                key = (tokenizer.sha256, tokenizer.do_lower_case, core_operations)
+                if key not in made:
+                    made[key] = make(tokenizer, core_operations)
+                return made[key]
+
+            patch.setattr(export, "make_tokenizer", make_once)
         yield
 
 

@@ -3,12 +3,9 @@
 import numpy as np
 
 from data_prep.tokenized import tokenize_text
-from keras_bert.tokenization.kinds import python_tokenizer
 
 
-def python_encoder(vocabulary, do_lower_case):
-    tokenizer = python_tokenizer(vocabulary, do_lower_case)
-
+def python_encoder(tokenizer):
     def encode(lines):
         rows = [tokenizer.encode(line) for line in lines]
         return np.array([number for row in rows for number in row], np.int32), np.array([len(row) for row in rows])

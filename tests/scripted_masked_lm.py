@@ -4,6 +4,7 @@ import numpy as np
 import tiny
 
 from keras_bert.config import BertConfig
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 
 class ScriptedMaskedLM:
@@ -16,7 +17,8 @@ class ScriptedMaskedLM:
     feature_names = ("input_ids", "input_mask", "masked_lm_positions")
 
     def __init__(self, words, say, max_positions=16):
-        self.vocabulary = tiny.vocabulary(*words)
+        self.tokenizer = WordPieceTokenizer(tiny.vocabulary(*words))
+        self.vocabulary = self.tokenizer.vocabulary
         self.config = BertConfig(
             vocab_size=len(self.vocabulary),
             hidden_size=2,

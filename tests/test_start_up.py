@@ -18,6 +18,7 @@ from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tokenization.exact_graph import ExactTokenizer
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 CONFIG = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=4, num_attention_heads=1, intermediate_size=4)
 VOCABULARY = tiny.vocabulary("the fox ##es")
@@ -40,7 +41,7 @@ def test_corrections_are_in_a_training_step_once_and_not_for_each_variable(optim
 def test_all_signatures_share_one_trace_of_the_exact_tokenizer(monkeypatch):
     traced, exact = [], ExactTokenizer.__call__
     monkeypatch.setattr(ExactTokenizer, "__call__", lambda self, texts: (traced.append(texts), exact(self, texts))[1])
-    tokenizer = make_tokenizer(VOCABULARY, do_lower_case=True)
+    tokenizer = make_tokenizer(WordPieceTokenizer(VOCABULARY, True))
     tokenize_signature(tokenizer.tokenize_with_offsets, VOCABULARY, 16).get_concrete_function()
     pack, texts = packer(VOCABULARY, 16), [tf.TensorSpec([None], tf.string)]
     tf.function(lambda texts: pack([tokenizer.tokenize(texts)]), texts).get_concrete_function()

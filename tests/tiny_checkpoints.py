@@ -10,6 +10,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
+from keras_bert.tokenization.kinds import as_tokenizer
 
 VOCABULARY = tiny.vocabulary("the quick brown fox ##est")
 CONFIG = tiny.config(VOCABULARY, hidden_size=8, num_hidden_layers=2, max_position_embeddings=12)
@@ -32,7 +33,8 @@ def random_checkpoint(*heads, config=CONFIG, labels=None, with_pooler=True, voca
     tensors = {
         name: StoredTensor.of(generator.normal(0, 0.1, shape).astype("float32")) for name, shape in shapes.items()
     }
-    return BertCheckpoint("memory", "random", config, vocabulary, tensors, labels=labels)
+    tokenizer = as_tokenizer(vocabulary, config.do_lower_case)
+    return BertCheckpoint("memory", "random", config, tokenizer, tensors, labels=labels)
 
 
 def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:

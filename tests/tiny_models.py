@@ -181,7 +181,7 @@ class Exports(dict):
 def made_signatures(model, options):
     """Returns the signatures of a model as functions of their named inputs, without an export."""
     options = export._checked_options(model, SignatureOptions(**options))
-    tokenizer = export.make_tokenizer(model.vocabulary, model.config.do_lower_case)
+    tokenizer = export.make_tokenizer(model.tokenizer)
     made = export.all_signatures(model, tokenizer, options)
     return {name: by_name(function) for name, function in made.items()}
 

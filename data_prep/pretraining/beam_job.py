@@ -17,7 +17,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import Tokenizer
 
 # The name of the counters that the runner shows.
 COUNTERS = "keras_bert"
@@ -36,7 +36,7 @@ class BeamJob:
 
     input_file: list[str]
     sources: list[str]
-    vocabulary: TokenTable
+    tokenizer: Tokenizer
     settings: TextSettings
     options: PretrainingOptions
     output_dir: str
@@ -69,7 +69,7 @@ def describe_job(
     """Checks everything that can be checked before the run, and returns the job."""
     options = options or PretrainingOptions()
     check_whole("num_shards", num_shards, at_least=1, or_none=True)
-    vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
     if settings.drop_near_duplicates:
         raise InputError(
             "drop_near_duplicates compares each document with all before it, so one process must see them in order. "
@@ -87,13 +87,13 @@ def describe_job(
     patterns = as_patterns(input_file)
     sizes = source_sizes(patterns)
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
-    manifest = {name: value for name, value in empty_manifest(vocabulary, source).items() if name != "parts"}
+    manifest = {name: value for name, value in empty_manifest(tokenizer, source).items() if name != "parts"}
     text = {"input_file": patterns, "input_bytes": source.num_bytes, **in_effect(dataclasses.asdict(settings))}
-    text["vocabulary_sha256"] = vocabulary.sha256
+    text["vocabulary_sha256"] = tokenizer.sha256
     return BeamJob(
         input_file=patterns,
         sources=list(sizes),
-        vocabulary=vocabulary,
+        tokenizer=tokenizer,
         settings=settings,
         options=options,
         output_dir=output_dir,

@@ -33,7 +33,7 @@ from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
-from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import Tokenizer
 
 
 def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
@@ -46,10 +46,10 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
         | "ReadChunks" >> beam.FlatMap(read_chunks_of, job.settings.text_field)
         | "SpreadChunks" >> beam.Reshuffle()
     )
-    encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.vocabulary, job.settings))
+    encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokenizer, job.settings))
     whole_documents = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk, job.options, job.vocabulary.special_tokens)
+        | "CountChunk" >> beam.Map(count_chunk, job.options, job.tokenizer.special_tokens)
         | "GatherCounts" >> beam.CombineGlobally(GatherRows())
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
@@ -82,19 +82,19 @@ def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[C
 
 
 class Tokenize(beam.DoFn):
-    """Text -> token ids. Each worker makes its tokenizer once."""
+    """Text -> token ids. Each worker makes the graph once."""
 
-    def __init__(self, vocabulary: TokenTable, settings: TextSettings):
-        self._vocabulary = vocabulary
+    def __init__(self, tokenizer: Tokenizer, settings: TextSettings):
+        self._tokenizer = tokenizer
         self._settings = settings
 
     def setup(self):
         quiet_tensorflow()
-        self._encode = graph_encoder(self._vocabulary, self._settings.do_lower_case)
+        self._encode = graph_encoder(self._tokenizer)
 
     def process(self, element: tuple[ChunkKey, TextChunk]) -> Iterator[tuple[ChunkKey, EncodedChunk]]:
         key, chunk = element
-        encoded = encode_chunk_with(self._encode, chunk, self._vocabulary, self._settings)
+        encoded = encode_chunk_with(self._encode, chunk, self._tokenizer, self._settings)
         for name, number in encoded.counts().items():
             Metrics.counter(COUNTERS, name).inc(number)
         yield key, encoded

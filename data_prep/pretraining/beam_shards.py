@@ -102,7 +102,7 @@ class WriteShard(beam.DoFn):
         blocks = (
             DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
         )
-        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, job.vocabulary, shard)
+        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, job.tokenizer, shard)
         if job.use_v2_feature_names:
             batches = ((features.to_garden_names(batch), share) for batch, share in batches)
         file = write_records(path, batches, job.record, on_batch, job.compression, BeamFiles().open_output)

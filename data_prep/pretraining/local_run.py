@@ -78,11 +78,11 @@ def create_pretraining_data(
     options = options or PretrainingOptions()
     check_whole("num_processes", num_processes, at_least=1)
     check_whole("num_shards", num_shards, at_least=1, or_none=True)
-    vocabulary, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
     prefix = plan.check_output(output_file, output_dir)
     for path in output_file or ():
         check_output_file(path, [vocab_file, *(list_sources(input_file) if input_file else ())])
-    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
+    text = plan.describe_text(input_file, tokenized_corpus, tokenizer, settings)
     num_files = len(output_file) if output_file else num_shards
     request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
     folder = RecordFolder(prefix, request)
@@ -95,7 +95,7 @@ def create_pretraining_data(
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
     keep_corpus, place = tokenized_corpus is not None, tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
     with _output_place(prefix), WorkerPool(num_processes) as pool:
-        corpus = tokenize_text(input_file, place, vocabulary, settings, pool=pool, show_progress=show_progress)
+        corpus = tokenize_text(input_file, place, tokenizer, settings, pool=pool, show_progress=show_progress)
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
         dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
         job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)

@@ -39,12 +39,11 @@ _DOCUMENTS_AT_ONCE = 1_000_000
 
 def check_arguments(
     vocab_file: str | os.PathLike, settings: TextSettings | None, options: PretrainingOptions, compression: str
-) -> tuple[TokenTable, TextSettings]:
-    """Checks what the local run and Beam are both given. Returns the vocabulary, and the settings that fit it."""
+) -> tuple[Any, TextSettings]:
+    """Checks what the local run and Beam are both given. Returns the tokenizer, and the settings that fit it."""
     check_compression(compression)
     warn_about_too_few_predictions(options)
-    vocabulary = load_vocabulary(vocab_file)
-    return vocabulary, (settings or TextSettings()).of(vocabulary)
+    return (settings or TextSettings()).with_tokenizer(load_vocabulary(vocab_file))
 
 
 def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:

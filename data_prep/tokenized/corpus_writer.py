@@ -31,8 +31,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import write_json
 from keras_bert.program.printing import recordable
-from keras_bert.tokenization.kinds import save_vocabulary
-from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import Tokenizer, TokenTable
 
 # A part has this many chunks, 64 MB of text: the most that is lost if the work is stopped.
 _CHUNKS_PER_PART = 32
@@ -204,7 +203,7 @@ class TextSource:
 
 @contextlib.contextmanager
 def open_corpus_writer(
-    path: str, vocabulary: TokenTable, source: TextSource, append: bool = False
+    path: str, tokenizer: Tokenizer, source: TextSource, append: bool = False
 ) -> Iterator[CorpusWriter]:
     """Opens a corpus folder for writing: a new one, an unfinished one, or, with `append`, a finished one.
 
@@ -221,14 +220,14 @@ def open_corpus_writer(
         os.makedirs(path, exist_ok=True)
         stack.enter_context(only_writer(os.path.join(path, LOCK_NAME)))
         if is_unfinished(path):
-            state = _resume(path, vocabulary, source)
+            state = _resume(path, tokenizer, source)
         elif has_corpus(path):
-            state = _append(path, vocabulary, source)
+            state = _append(path, tokenizer, source)
         else:
-            state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.recorded_names)}
+            state = {**empty_manifest(tokenizer, source), "progress": _no_progress(source.recorded_names)}
             write_json(os.path.join(path, PROGRESS_NAME), state, indent=1)
         if not has_corpus(path):
-            save_vocabulary(vocabulary, path)
+            tokenizer.save(path)
         writer = CorpusWriter(path, state, source.sizes)
         stack.callback(writer.close)
         try:

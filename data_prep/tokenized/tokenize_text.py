@@ -5,6 +5,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.options import Options, documented, option
 from keras_bert.program.printing import recordable
-from keras_bert.tokenization.kinds import load_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Lines are tokenised in batches of about this many characters, whose intermediate results fit into the cache.
 _BATCH_CHARACTERS = 300_000
@@ -62,9 +63,11 @@ class TextSettings(Options):
         "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
     )
 
-    def of(self, vocabulary: TokenTable) -> "TextSettings":
-        """Returns the settings that apply to a vocabulary."""
-        return self if isinstance(vocabulary, Vocabulary) else dataclasses.replace(self, do_lower_case=False)
+    def with_tokenizer(self, vocabulary: TokenTable) -> tuple[Any, "TextSettings"]:
+        """Returns the tokenizer of a vocabulary, and the settings, with the casing of a WordPiece, else false."""
+        tokenizer = as_tokenizer(vocabulary, self.do_lower_case)
+        lowers = isinstance(tokenizer, WordPieceTokenizer) and tokenizer.do_lower_case
+        return tokenizer, dataclasses.replace(self, do_lower_case=lowers)
 
 
 def tokenize_text(
@@ -83,6 +86,7 @@ def tokenize_text(
 
     Args:
         input_file: as in `text.corpus.read_documents`; None to use an existing corpus, whatever its text.
+        vocabulary: a `Vocabulary`, which gets the casing of the settings, or a tokenizer.
         append: whether to add this text to an existing corpus.
         pool: the processes that tokenise large texts; by default the current process.
 
@@ -91,11 +95,11 @@ def tokenize_text(
             text, with another vocabulary or with other settings.
     """
     path = os.fspath(path)
-    settings = (settings or TextSettings()).of(vocabulary)
+    tokenizer, settings = (settings or TextSettings()).with_tokenizer(vocabulary)
     patterns = as_patterns(input_file)
     if has_corpus(path) and not append:
         corpus = TokenizedCorpus.open(path)
-        _check_same_text(corpus, vocabulary, patterns, settings)
+        _check_same_text(corpus, tokenizer, patterns, settings)
         return corpus
     if not patterns:
         raise InputError("Give input_file, the text to read.")
@@ -103,16 +107,8 @@ def tokenize_text(
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
     if append and not has_corpus(path) and not is_unfinished(path):
         raise InputError(f"There is no tokenised corpus in {path} to add text to.")
-    with open_corpus_writer(path, vocabulary, source) as writer:
-        _add_text(
-            writer,
-            source,
-            path,
-            vocabulary,
-            settings,
-            pool or WorkerPool(1),
-            show_progress,
-        )
+    with open_corpus_writer(path, tokenizer, source) as writer:
+        _add_text(writer, source, path, tokenizer, settings, pool or WorkerPool(1), show_progress)
     return TokenizedCorpus.open(path)
 
 
@@ -177,14 +173,14 @@ def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings
     Raises:
         InputError: the chunk is not text.
     """
-    vocabulary, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
-    return encode_chunk_with(encode, chunk, vocabulary, settings)
+    tokenizer, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
+    return encode_chunk_with(encode, chunk, tokenizer, settings)
 
 
 def encode_chunk_with(
     encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
 ) -> EncodedChunk:
-    """As `encode_chunk`, with an existing encoder: `graph_encoder(vocabulary, settings.do_lower_case)`.
+    """As `encode_chunk`, with an existing encoder, see `graph_encoder`.
 
     If the tokens of a word depend on the preceding space, sentences of a document are joined by a space, which belongs
     to the second sentence: the ids are those of the document as one text.
@@ -238,23 +234,21 @@ def _filtered(encoded: EncodedChunk, num_characters: np.ndarray, unk_id: int, se
 @functools.lru_cache(maxsize=1)
 def _encoder(folder: str, vocabulary_sha256: str, do_lower_case: bool) -> tuple[TokenTable, Encoder]:
     """Makes the encoder, once per process. The hash tells apart two vocabularies of one folder."""
-    vocabulary = load_vocabulary(folder)
-    return vocabulary, graph_encoder(vocabulary, do_lower_case)
+    tokenizer = as_tokenizer(load_vocabulary(folder), do_lower_case)
+    return tokenizer, graph_encoder(tokenizer)
 
 
-def graph_encoder(vocabulary: TokenTable, do_lower_case: bool) -> Encoder:
-    """Returns an encoder that runs the graph tokenizer eagerly.
+def graph_encoder(tokenizer: Any) -> Encoder:
+    """Returns an encoder that runs the graph of a tokenizer eagerly.
 
     For batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
     """
     import tensorflow as tf
 
-    from keras_bert.tokenization.kinds import graph_tokenizer
-
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
+    graph = tokenizer.graph()
 
     def encode(lines):
-        ids = tokenizer.tokenize(tf.constant(lines, tf.string))
+        ids = graph.tokenize(tf.constant(lines, tf.string))
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
     return encode

@@ -43,8 +43,7 @@ def find_new_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, num
 def _spoilers(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, new: set[str]) -> set[str]:
     """Returns the new words that make longer words unknown."""
     unknown = [tokenizer.vocabulary.unk_id]
-    vocabulary = tokenizer.vocabulary.replace(tokens=(*tokenizer.tokens, *sorted(new)))
-    extended = WordPieceTokenizer(vocabulary, tokenizer.do_lower_case)
+    extended = tokenizer.replace(tokens=(*tokenizer.tokens, *sorted(new)))
     found = set()
     for word in counts:
         beginning = next((word[:end] for end in range(len(word) - 1, 0, -1) if word[:end] in new), None)

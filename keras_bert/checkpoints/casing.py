@@ -2,9 +2,10 @@
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.program.errors import InputError
-from keras_bert.registry import WORD_PIECE
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # Share of tokens with letters that have capitals: 24 % in bert-base-cased, 19 % in multilingual-cased. The uncased and
 # the Chinese vocabulary have 2 such tokens. Smaller vocabularies, and scripts without capitals, allow no conclusion.
@@ -21,27 +22,24 @@ def is_cased(vocabulary: TokenTable) -> bool | None:
 
 
 def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertCheckpoint:
-    """Sets `do_lower_case` of a checkpoint: from the user, else from its files, else from its vocabulary.
+    """Gives a checkpoint a tokenizer of the casing that the user states, else its files, else its tokens.
 
     Raises:
         InputError: files and vocabulary contradict each other, and the user gave no `do_lower_case`.
     """
+    tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.vocabulary
     if do_lower_case is not None:
-        return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=do_lower_case))
-    vocabulary = checkpoint.vocabulary
-    is_wordpiece = (
-        isinstance(vocabulary, Vocabulary) if vocabulary else checkpoint.config.family.tokenizer == WORD_PIECE
-    )
-    if checkpoint.model_class is not None or not is_wordpiece:
-        return checkpoint  # our own folder, which states its casing; or a tokenizer without lower-casing
-    cased = is_cased(vocabulary) if vocabulary else None
-    if checkpoint.says_casing:
-        configured = checkpoint.config.do_lower_case
-        if cased is not None and cased == configured:
-            has = "is cased: its tokens with capitals could never be found" if cased else "has no capitals"
+        config = checkpoint.config.replace(do_lower_case=do_lower_case)
+        return checkpoint.replace(config=config, tokenizer=as_tokenizer(vocabulary, do_lower_case))
+    if isinstance(tokenizer, Vocabulary):
+        return checkpoint.replace(tokenizer=WordPieceTokenizer(tokenizer, not is_cased(tokenizer)))
+    # Our own folders may have any casing.
+    if isinstance(tokenizer, WordPieceTokenizer) and checkpoint.model_class is None:
+        configured = tokenizer.do_lower_case
+        if is_cased(tokenizer) == configured:
+            has = "is cased: its tokens with capitals could never be found" if configured else "has no capitals"
             raise InputError(
                 f"{checkpoint.path}: do_lower_case is {str(configured).lower()}, and the vocabulary {has}. Give "
                 f"do_lower_case={not configured}, or {configured} if you are sure."
             )
-        return checkpoint
-    return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=not cased))
+    return checkpoint

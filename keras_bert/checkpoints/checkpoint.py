@@ -8,6 +8,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -91,13 +92,14 @@ class AdamSlots:
 
 @dataclasses.dataclass(frozen=True)
 class BertCheckpoint:
-    """A stored model: config, vocabulary, weights and metadata.
+    """A stored model: config, tokenizer, weights and metadata.
 
     Attributes:
         path: the path, as the user gave it.
         kind: the format and, if known, the model: "Hugging Face BertForMaskedLM".
-        config: the `BertConfig`, including casing and GELU.
-        vocabulary: a `TokenTable`, or None.
+        config: the `BertConfig`. It states the casing of the tokenizer, if that is known.
+        tokenizer: a `Tokenizer` or `StreamVocabulary`, or None. Readers give a `Vocabulary` if its files do not say
+            whether texts are lower-cased; `read_checkpoint` makes a tokenizer of it.
         tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
@@ -107,14 +109,13 @@ class BertCheckpoint:
             its constructor beside the config. The kind of a class without an entry is None.
         ignored: what is stored there and has no place here, in its own names.
         remarks: what the user should know.
-        says_casing: whether its files say `do_lower_case`.
         adam: what the optimizer remembers, where it is to be written; readers leave it behind.
     """
 
     path: str
     kind: str
     config: BertConfig
-    vocabulary: TokenTable | None
+    tokenizer: Any
     tensors: Mapping[str, StoredTensor]
     labels: tuple[str, ...] | None = None
     problem_type: str = "classification"
@@ -122,8 +123,15 @@ class BertCheckpoint:
     arguments: Mapping[str | None, Mapping] = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    says_casing: bool = False
     adam: AdamSlots | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "config", self.config.with_casing_of(self.tokenizer))
+
+    @property
+    def vocabulary(self) -> TokenTable | None:
+        """The tokens, or None."""
+        return None if self.tokenizer is None else self.tokenizer.vocabulary
 
     def replace(self, **changes) -> "BertCheckpoint":
         return dataclasses.replace(self, **changes)

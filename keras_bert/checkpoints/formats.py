@@ -65,11 +65,11 @@ def read_checkpoint(
     check_links(place, keras_hub.ASSETS)
     _check_no_pointers(transformer_folder(folder) if os.path.isdir(folder) else place)
     checkpoint = _read(folder, trust_pickle).replace(path=path)
-    if checkpoint.vocabulary is None:
+    if checkpoint.tokenizer is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"
         checkpoint = checkpoint.replace(remarks=(*checkpoint.remarks, note))
     else:
-        checkpoint = checkpoint.replace(vocabulary=checkpoint.vocabulary.of_size(checkpoint.config.vocab_size))
+        checkpoint = checkpoint.replace(tokenizer=checkpoint.tokenizer.of_size(checkpoint.config.vocab_size))
     check_tensors(checkpoint)
     return with_casing(checkpoint, do_lower_case)
 

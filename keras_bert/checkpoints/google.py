@@ -21,7 +21,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.registry import families, heads, imported
-from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -44,7 +44,7 @@ _FIXED = {"ln_type": ("postln",), "layers_to_keep": ([],)}
 def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
     """Returns the checkpoint of variables with Google's names, with the config and vocabulary from the same folder."""
     folder = os.path.dirname(prefix)
-    config, says_casing, ours = read_config(folder, variables)
+    config, casing, ours = read_config(folder, variables)
     config_file = _config_file(folder)
     head = member(ours, "output_weights", str, config_file)
     head = head if head in _alike() else form.CLASSIFIER
@@ -71,7 +71,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         path=prefix,
         kind="Google TensorFlow 1",
         config=config,
-        vocabulary=read_vocabulary(folder),
+        tokenizer=read_tokenizer(folder, casing),
         tensors=tensors,
         labels=labels,
         problem_type=member(ours, "problem_type", str, config_file, "regression" if one_output else "classification"),
@@ -80,12 +80,13 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
             + ([f"{len(generator)} variables of the generator"] if generator else [])
             + ([f"{len(slots)} variables of the optimizer"] if slots else [])
         ),
-        says_casing=says_casing,
     )
 
 
-def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None) -> tuple[BertConfig, bool, dict]:
-    """Returns the config of a folder, whether it states the casing, and the values that `write_google` added.
+def read_config(
+    folder: str, variables: Mapping[str, StoredTensor] | None = None
+) -> tuple[BertConfig, bool | None, dict]:
+    """Returns the config of a folder, the casing if it states that, and the values that `write_google` added.
 
     Args:
         folder: a folder with one of `config_files()`. If it has none, some families derive the config from the shapes.
@@ -114,7 +115,8 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
         config = BertConfig.from_json_file(file)
     ours = config.extra.get(_OUR_KEY)
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
-    return config.replace(extra=extra), "do_lower_case" in values, ours if isinstance(ours, dict) else {}
+    casing = config.do_lower_case if "do_lower_case" in values else None
+    return config.replace(extra=extra), casing, ours if isinstance(ours, dict) else {}
 
 
 def _alike() -> list[str]:
@@ -150,8 +152,10 @@ def _family_of(names: Iterable[str]) -> str:
     return next((family for family, sign in signs.items() if any(map(sign.fullmatch, names))), "bert")
 
 
-def read_vocabulary(folder: str) -> TokenTable | None:
-    return find_vocabulary(folder, reads_tokenizer_json=False)
+def read_tokenizer(folder: str, casing: bool | None) -> TokenTable | None:
+    """Returns the tokenizer of a folder, or a `Vocabulary` if its `casing` is not known; None without a vocabulary."""
+    vocabulary = find_vocabulary(folder, reads_tokenizer_json=False)
+    return vocabulary if casing is None else as_tokenizer(vocabulary, casing)
 
 
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
@@ -192,8 +196,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             ours["problem_type"] = checkpoint.problem_type
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
     write_json(os.path.join(folder, f"{config.model_type}_config.json"), theirs.write(config))
-    if checkpoint.vocabulary is not None:
-        save_vocabulary(checkpoint.vocabulary.with_pair_rule(longer_keeps_more=False), folder)
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.with_pair_rule(longer_keeps_more=False).save(folder)
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
 

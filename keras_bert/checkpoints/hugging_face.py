@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.hugging_face_config import (
     CONFIG_FILE,
@@ -19,6 +18,7 @@ from keras_bert.checkpoints.hugging_face_config import (
     labels_of,
     problem_type_of,
 )
+from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.name_table import NameTable, to_ours
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_is_held, check_same_family
@@ -68,10 +68,9 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         missing, found = table.theirs(form.TOKEN_EMBEDDINGS)[0], ", ".join(list(stored)[:3])
         raise InputError(f"{weights_path} holds no BERT: {missing} is missing. Its tensors are called {found}, ...")
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
-    vocabulary, casing, remarks = tokenizer.read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
-    config = config.replace(**casing)
-    if isinstance(vocabulary, BytePairTokenizer) and config.type_vocab_size > 1:
-        vocabulary = _with_their_segments(vocabulary)
+    tokenizer, remarks = read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
+    if isinstance(tokenizer, BytePairTokenizer) and config.type_vocab_size > 1:
+        tokenizer = _with_their_segments(tokenizer)
     if config.tie_word_embeddings:
         # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
@@ -83,23 +82,22 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
         config=config,
-        vocabulary=vocabulary,
+        tokenizer=tokenizer,
         tensors=tensors,
         labels=labels,
         problem_type=problem_type_of(values, labels) if head == form.CLASSIFIER else "classification",
         ignored=tuple(ignored),
         remarks=tuple(remarks),
-        says_casing=bool(casing),
     )
     return read_tasks(checkpoint, ModelFolder(path, file, values, stored, trust_pickle))
 
 
-def _with_their_segments(vocabulary: BytePairTokenizer) -> BytePairTokenizer:
+def _with_their_segments(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
     """Returns a tokenizer for a model with segments: with two separators, transformers has one segment in a row."""
-    special = vocabulary.special_tokens
+    special = tokenizer.special_tokens
     if special.num_between == 1 or special.second_segment == 0:
-        return vocabulary
-    return vocabulary.with_special_tokens(dataclasses.replace(special, second_segment=0))
+        return tokenizer
+    return tokenizer.with_special_tokens(dataclasses.replace(special, second_segment=0))
 
 
 def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
@@ -144,8 +142,8 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     write_json(os.path.join(folder, CONFIG_FILE), values)
     with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
-    if checkpoint.vocabulary is not None:
-        tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+    if checkpoint.tokenizer is not None:
+        write_tokenizer(folder, checkpoint.tokenizer, config)
     parts_of_tasks = write_tasks(checkpoint, folder)
     return [name for name in left_out if form.part_of(name) not in parts_of_tasks]
 

@@ -1,4 +1,4 @@
-"""The tokenizer's files in a Hugging Face folder: vocabulary, casing and accents."""
+"""The tokenizer's files in a Hugging Face folder."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from keras_bert.tokenization.tokenizer_json import (
     role_names,
 )
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from keras_bert.tokenization.wordpiece_files import settings_of
 
 _ROLES_IN_FILES = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -29,8 +30,8 @@ _TOKENS_PER_SPARE_ROW = 200
 
 def read_tokenizer(
     path: str, vocab_size: int, makes_rows: bool = True, num_rows: int | None = None
-) -> tuple[TokenTable | None, dict, list[str]]:
-    """Returns the vocabulary of a folder, the `BertConfig` values that its files state, and remarks for the user.
+) -> tuple[TokenTable | None, list[str]]:
+    """Returns the tokenizer of a folder, as `read_folder`, and remarks for the user.
 
     The kind of the tokenizer is that of the files, whatever the family of the model is.
 
@@ -43,51 +44,52 @@ def read_tokenizer(
     Raises:
         InputError: a file is damaged, the kind of tokenizer is not known, or the vocabulary does not fit `vocab_size`.
     """
-    vocabulary, lower_case = read_folder(path, makes_rows)
-    if vocabulary is None:
-        return None, {}, []
-    vocabulary, remarks = vocabulary.of_size(vocab_size), []
-    count = len(vocabulary)
+    tokenizer = read_folder(path, makes_rows)
+    if tokenizer is None:
+        return None, []
+    tokenizer, remarks = tokenizer.of_size(vocab_size), []
+    count = len(tokenizer)
     most = count + max(_MOST_SPARE_ROWS, count // _TOKENS_PER_SPARE_ROW)
     if count < vocab_size <= most and num_rows in (None, vocab_size):
-        vocabulary = vocabulary.with_spare_rows(vocab_size)
-        name = vocabulary.tokens[-1].replace(str(vocab_size - 1), "...")
+        tokenizer = tokenizer.with_spare_rows(vocab_size)
+        name = tokenizer.tokens[-1].replace(str(vocab_size - 1), "...")
         remarks.append(f"{vocab_size - count} rows of the token table have no token: named {name}")
-    if len(vocabulary) != vocab_size:
+    if len(tokenizer) != vocab_size:
         raise InputError(
             f"{path}: the vocabulary has {count} tokens, but the config has vocab_size={vocab_size}. The tokenizer's "
             "files belong to another model."
         )
-    return vocabulary, {} if lower_case is None else {"do_lower_case": lower_case}, remarks
+    return tokenizer, remarks
 
 
-def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> None:
+def write_tokenizer(folder: str, tokenizer: TokenTable, config: BertConfig) -> None:
     """Writes the files of the tokenizer.
 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
     the other kinds they are the files that the tokenizer's `save` writes. Pairs are cut as transformers cuts them.
     """
-    vocabulary = vocabulary.with_pair_rule(longer_keeps_more=True)
-    if isinstance(vocabulary, SentencePieceTokenizer):
+    tokenizer = tokenizer.with_pair_rule(longer_keeps_more=True)
+    if isinstance(tokenizer, SentencePieceTokenizer):
         theirs = config.family.hugging_face
         # transformers puts the mask of some classes behind all pieces.
-        vocabulary.without_spare_rows().save(folder, tokenizer_class=theirs and theirs.tokenizer_class)
+        tokenizer.without_spare_rows().save(folder, tokenizer_class=theirs and theirs.tokenizer_class)
         return
-    if not isinstance(vocabulary, Vocabulary):
-        vocabulary.save(folder)
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        tokenizer.save(folder)
         return
+    vocabulary = tokenizer.vocabulary
     vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
     roles = role_names(vocabulary.special_tokens)
     names = {role: roles[role] for role in _ROLES_IN_FILES}
     settings = {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": config.do_lower_case,
+        "do_lower_case": tokenizer.do_lower_case,
         **settings_of(vocabulary),
         "model_max_length": config.max_position_embeddings,
         **names,
     }
     for name, text in (
-        (TOKENIZER_FILE, _tokenizer_json(vocabulary, config.do_lower_case)),
+        (TOKENIZER_FILE, _tokenizer_json(vocabulary, tokenizer.do_lower_case)),
         (TOKENIZER_CONFIG_FILE, json.dumps(settings, indent=2)),
         (SPECIAL_TOKENS_FILE, json.dumps(names, indent=2)),
     ):
@@ -95,7 +97,7 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
             file.write((text + "\n").encode())
 
 
-def _tokenizer_json(vocabulary: Vocabulary, do_lower_case: bool) -> str:
+def _tokenizer_json(vocabulary: Vocabulary, lowercase: bool) -> str:
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     added = {token.content: token for token in vocabulary.added_tokens}
@@ -107,7 +109,7 @@ def _tokenizer_json(vocabulary: Vocabulary, do_lower_case: bool) -> str:
         models.WordPiece(pieces, unk_token=special.unk, max_input_chars_per_word=vocabulary.max_characters_per_word)
     )
     tokenizer.normalizer = normalizers.BertNormalizer(
-        lowercase=do_lower_case,
+        lowercase=lowercase,
         strip_accents=vocabulary.strip_accents,
         handle_chinese_chars=vocabulary.tokenize_chinese_chars,
     )

@@ -34,6 +34,7 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -120,11 +121,11 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         )
     name, entry = known[class_name]
     family = entry.keras_hub
-    lower_case, vocabulary = _tokenizer(path) if family.has_tokenizer else (None, None)
+    tokenizer, casing = _tokenizer(path) if family.has_tokenizer else (None, None)
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
     try:
-        config = _preset_config(name, sizes, lower_case)
+        config = _preset_config(name, sizes, casing)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
@@ -149,14 +150,13 @@ def read_keras_hub(path: str) -> BertCheckpoint:
         path=path,
         kind=f"KerasHub {task.name or class_name}",
         config=config,
-        vocabulary=vocabulary,
+        tokenizer=tokenizer,
         tensors=tensors,
         labels=labels,
         problem_type=task.problem_type(labels, os.path.join(path, TASK_FILE)),
         arguments={"SentenceEncoder": task.sentence} if task.sentence else {},
         ignored=tuple(ignored),
         remarks=tuple(remarks),
-        says_casing=lower_case is not None,
     )
 
 
@@ -171,8 +171,8 @@ def _check_no_more_blocks(path: str, config: BertConfig, ignored: list[str]) -> 
         )
 
 
-def _preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertConfig:
-    """Returns the config of a family from the sizes in a preset."""
+def _preset_config(name: str, values: Mapping, casing: bool | None) -> BertConfig:
+    """Returns the config of a family from the sizes in a preset, and the casing if a file states it."""
     defaults, family = registry.family(name).defaults, registry.family(name).keras_hub
     dropout = values.get("dropout", defaults.get("hidden_dropout_prob", 0.1))
     return BertConfig(
@@ -191,7 +191,7 @@ def _preset_config(name: str, values: Mapping, lower_case: bool | None) -> BertC
         max_position_embeddings=values.get("max_sequence_length"),
         type_vocab_size=values.get("num_segments", 2) if family.has_segments else 0,
         layer_norm_eps=defaults.get("layer_norm_eps", 1e-12),
-        do_lower_case=bool(lower_case),
+        do_lower_case=defaults.get("do_lower_case", True) if casing is None else casing,
         **{"pooler_act": defaults.get("pooler_act", "tanh"), **family.settings},
     )
 
@@ -214,8 +214,8 @@ def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tu
     return {**tensors, **more}, config
 
 
-def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
-    """Returns the casing of a WordPiece, if a file says it, and the vocabulary."""
+def _tokenizer(path: str) -> tuple[TokenTable | None, bool | None]:
+    """Returns the tokenizer, a `Vocabulary` if no file states its casing, and the stated casing of a WordPiece."""
     file, settings = os.path.join(path, TOKENIZER_FILE), {}
     if os.path.isfile(file):
         values = read_json(file)
@@ -228,29 +228,29 @@ def _tokenizer(path: str) -> tuple[bool | None, TokenTable | None]:
     byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
     if os.path.isfile(byte_pair[0]):
         prefix = member(settings, "add_prefix_space", bool, file, False)
-        return None, BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix)
+        return BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix), None
     pieces = os.path.join(path, ASSETS, SENTENCE_PIECE_FILE)
     if os.path.isfile(pieces):
         # KerasHub runs the model as it is. Ours would lower-case the text before.
-        return None, SentencePieceTokenizer.from_file(pieces, do_lower_case=False)
-    return member(settings, "lowercase", bool, file), None
+        return SentencePieceTokenizer.from_file(pieces, do_lower_case=False), None
+    return None, member(settings, "lowercase", bool, file)
 
 
-def _word_piece(path: str, settings: Mapping, file: str) -> tuple[bool | None, Vocabulary]:
-    """Returns the casing, None if no file says it, and the vocabulary with the settings of KerasHub's tokenizer.
+def _word_piece(path: str, settings: Mapping, file: str) -> tuple[TokenTable, bool | None]:
+    """Returns the tokenizer with the settings of KerasHub's, and the casing; see `_tokenizer`.
 
     Raises:
         InputError: a file is damaged, or KerasHub cuts texts otherwise than our WordPiece.
     """
     _WORD_PIECE.check(settings, f"{file}: config")
-    lower_case, vocabulary = member(settings, "lowercase", bool, file), Vocabulary.from_file(path)
-    if not settings:
-        return lower_case, vocabulary
-    strips = member(settings, "strip_accents", bool, file, False)
-    return lower_case, vocabulary.replace(
-        strip_accents=None if strips == bool(lower_case) else strips,
-        tokenize_chinese_chars=member(settings, "split_on_cjk", bool, file, True),
-    )
+    casing, vocabulary = member(settings, "lowercase", bool, file), Vocabulary.from_file(path)
+    if settings:
+        strips = member(settings, "strip_accents", bool, file, False)
+        vocabulary = vocabulary.replace(
+            strip_accents=None if strips == bool(casing) else strips,
+            tokenize_chinese_chars=member(settings, "split_on_cjk", bool, file, True),
+        )
+    return vocabulary if casing is None else WordPieceTokenizer(vocabulary, casing), casing
 
 
 def _with_number(name: str) -> str:

@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, strings
-from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 CONFIG_FILE = "bert_config.json"
@@ -44,13 +44,12 @@ def read_model_folder(path: str) -> BertCheckpoint:
         path=path,
         kind=model_class.__name__,
         config=config,
-        vocabulary=read_model_vocabulary(path, config),
+        tokenizer=_read_tokenizer(path, config),
         tensors={name: tensors[name] for name in layout if name in tensors},
         labels=tuple(labels) if labels else None,
         problem_type=member(arguments, "problem_type", str, config_file, "classification"),
         model_class=model_class,
         arguments={model_class.kind: arguments},
-        says_casing=True,
     )
     parts = {part_of(name) for name in tensors}
     if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names the missing ones
@@ -82,8 +81,8 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     ours = _entry(model_class, arguments)
     config = checkpoint.config.replace(extra={**checkpoint.config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
-    if checkpoint.vocabulary is not None:
-        save_vocabulary(checkpoint.vocabulary, folder)
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.save(folder)
     tensors = {layout[name]: tensor for name, tensor in checkpoint.tensors.items() if name in layout}
     write_keras_weights(os.path.join(folder, WEIGHTS_FILE), tensors)
     return [name for name in checkpoint.tensors if name not in layout]
@@ -142,8 +141,8 @@ def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
     changed.save(os.path.join(os.fspath(path), CONFIG_FILE))
 
 
-def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> TokenTable | None:
-    """Returns the vocabulary of a model folder, or None if it has no vocabulary.
+def _read_tokenizer(path: str | os.PathLike, config: BertConfig) -> TokenTable | None:
+    """Returns the tokenizer of a model folder, or None if it has no vocabulary. The config states the casing.
 
     Raises:
         InputError: the size of the vocabulary differs from the config's `vocab_size`.
@@ -155,7 +154,7 @@ def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> TokenT
         config.check_vocabulary(len(vocabulary))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return vocabulary
+    return as_tokenizer(vocabulary, config.do_lower_case)
 
 
 def what_is_missing(path: str, missing: list[str]) -> str:

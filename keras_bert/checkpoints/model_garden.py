@@ -86,17 +86,16 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
         tensors |= own_pooler
         remarks.append("the pooler is that of the sentence head, which was trained with it")
     folder = os.path.dirname(prefix)
-    config, says_casing = _config(folder, tensors, variables)
+    config, casing = _config(folder, tensors, variables)
     return BertCheckpoint(
         path=prefix,
         kind="TF Model Garden",
         config=config,
-        vocabulary=google.read_vocabulary(folder),
+        tokenizer=google.read_tokenizer(folder, casing),
         tensors=tensors,
         labels=_labels(prefix, tensors),
         ignored=tuple(_shortened(ignored)),
         remarks=tuple(remarks),
-        says_casing=says_casing,
     )
 
 
@@ -137,13 +136,12 @@ def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
     return "span_classifier" if is_nested else "token_classifier"
 
 
-def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool]:
-    """Returns the config of the folder, or one derived from the shapes, and whether it states the casing."""
+def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool | None]:
+    """Returns the config of the folder, or one derived from the shapes, and the casing if it is stated."""
     if os.path.isfile(os.path.join(folder, google.CONFIG_FILE)):
-        config, says_casing, _ = google.read_config(folder)
-        return config, says_casing
+        return google.read_config(folder)[:2]
     try:
-        return _config_of_shapes(tensors, variables), False
+        return _config_of_shapes(tensors, variables), None
     except (StopIteration, KeyError, IndexError, ValueError) as error:
         raise InputError(
             f"{folder} is not a complete BERT, or its shapes are damaged ({error}). Copy it again."

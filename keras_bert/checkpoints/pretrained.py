@@ -24,6 +24,7 @@ from keras_bert.models.encoder_base import Encoder, encoder_class
 from keras_bert.models.shown_arguments import check_options, constructor_arguments_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_strings
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # New weights, beside as many as a checkpoint has bytes, that a model gets without arguments of the user.
@@ -75,7 +76,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         new, loaded = _load(model, checkpoint)
         if not given & _SIZES:
             _check_new_parts(model, checkpoint, new)
-    model.vocabulary = checkpoint.vocabulary
+    model.tokenizer = checkpoint.tokenizer
     _remember_new_parts(model, checkpoint, new)
     _report(model, checkpoint, loaded, new)
     return model
@@ -96,7 +97,7 @@ def save_pretrained(
     Args:
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
-        vocabulary: by default `model.vocabulary`. If both are None, the folder has no vocabulary.
+        vocabulary: a `Vocabulary` or a tokenizer; by default that of the model. If both are None, the folder has none.
         format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
         include_optimizer: whether to write the moments of `AdamW` too, named as in Google's `optimization.py`; in
             Google's format only.
@@ -123,16 +124,16 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
     Raises:
         InputError: vocabulary and config contradict each other.
     """
-    vocabulary = vocabulary or model.vocabulary
-    if vocabulary is not None:
-        model.config.check_vocabulary(len(vocabulary))
+    tokenizer = as_tokenizer(vocabulary or model.tokenizer, model.config.do_lower_case)
+    if tokenizer is not None:
+        model.config.check_vocabulary(len(tokenizer))
     arguments = constructor_arguments(model)
     labels = arguments.get("labels")
     checkpoint = BertCheckpoint(
         path=class_name(type(model)),
         kind=MODEL,
         config=model.config,
-        vocabulary=vocabulary,
+        tokenizer=tokenizer,
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
         problem_type=arguments.get("problem_type", "classification"),

@@ -21,7 +21,6 @@ from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.registry import families, task_of
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # A decoder with weights of its own has these tables too.
@@ -172,10 +171,10 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
     Raises:
         InputError: there is no WordPiece vocabulary, it already has one of the tokens, or a token can match no text.
     """
-    old = checkpoint.vocabulary
+    old = checkpoint.tokenizer
     if old is None:
         raise InputError(f"{checkpoint.path} has no vocabulary, so no tokens can be added to it.")
-    if not isinstance(old, Vocabulary):
+    if not isinstance(old, WordPieceTokenizer):
         raise InputError(
             f"{checkpoint.path} has no WordPiece vocabulary. Tokens can be added to WordPiece vocabularies only, since "
             "other kinds need merges or scores for new tokens."
@@ -185,9 +184,8 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
         raise InputError(
             f"{checkpoint.path}: the vocabulary already has {', '.join(known[:5])}. Leave these out of new_tokens."
         )
-    tokenizer = WordPieceTokenizer(old, checkpoint.config.do_lower_case)
-    vocabulary = _with_tokens(old, tokens, tokenizer.do_lower_case)
-    pieces = [tokenizer.encode(token.removeprefix("##")) or [old.unk_id] for token in tokens]
+    tokenizer = _with_tokens(old, tokens)
+    pieces = [old.encode(token.removeprefix("##")) or [old.unk_id] for token in tokens]
 
     def extended(table: np.ndarray) -> np.ndarray:
         rows = [table[ids].astype("float32").mean(axis=0) for ids in pieces]
@@ -196,18 +194,17 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
     tensors = dict(checkpoint.tensors)
     for name in (TOKEN_EMBEDDINGS, _DECODER_TOKENS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS, EXTRA_OUTPUT_EMBEDDINGS):
         if name in tensors:
-            tensors[name] = tensors[name].changed((len(vocabulary), *tensors[name].shape[1:]), extended)
-    config = checkpoint.config.replace(vocab_size=len(vocabulary))
-    return checkpoint.replace(config=config, vocabulary=vocabulary, tensors=tensors)
+            tensors[name] = tensors[name].changed((len(tokenizer), *tensors[name].shape[1:]), extended)
+    config = checkpoint.config.replace(vocab_size=len(tokenizer))
+    return checkpoint.replace(config=config, tokenizer=tokenizer, tensors=tensors)
 
 
-def _with_tokens(old: Vocabulary, tokens: Sequence[str], do_lower_case: bool) -> Vocabulary:
-    """Returns the vocabulary with more tokens. Those that words are never cut into become added tokens."""
+def _with_tokens(old: WordPieceTokenizer, tokens: Sequence[str]) -> WordPieceTokenizer:
+    """Returns the tokenizer with more tokens. Those that words are never cut into become added tokens."""
     extended = old.replace(tokens=(*old.tokens, *tokens))
-    tokenizer = WordPieceTokenizer(extended, do_lower_case)
-    unreachable = [token for token in tokens if tokenizer.tokenize(token.removeprefix("##")) != [token]]
+    unreachable = [token for token in tokens if extended.tokenize(token.removeprefix("##")) != [token]]
     inner = [token for token in unreachable if token.startswith("##")]
-    wrong = next((token for token in inner if tokenizer.words(token[2:]) != [token[2:]]), None)
+    wrong = next((token for token in inner if extended.words(token[2:]) != [token[2:]]), None)
     if wrong:
         raise InputError(f"The new token {wrong!r:.100} is in no text after its normalisation. Leave it out.")
     added = [AddedToken(token) for token in unreachable if token not in inner]

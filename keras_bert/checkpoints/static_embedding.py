@@ -59,18 +59,16 @@ def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoi
         shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in list(stored.items())[:5])
         raise InputError(f"{weights} must have one table [tokens, size], {_TABLES[0]}. Received: {shapes}")
     config = BertConfig.static(*stored[name].shape)
-    vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
-    config = config.replace(**casing)
+    tokenizer, remarks = read_tokenizer(folder, config.vocab_size, makes_rows=False)
     file = os.path.join(folder, _CONFIG_FILE)
     notes = _CONFIG_KEYS.notes(read_json_object(file), file) if os.path.isfile(file) else []
     checkpoint = BertCheckpoint(
         path=path,
         kind=f"sentence-transformers {STATIC_EMBEDDING}",
         config=config,
-        vocabulary=vocabulary,
+        tokenizer=tokenizer,
         tensors={TOKEN_EMBEDDINGS: stored[name]},
         remarks=tuple(remarks),
-        says_casing=bool(casing),
     )
     checkpoint = read_tasks(checkpoint, ModelFolder(path, file, trust_pickle=trust_pickle))
     if not checkpoint.arguments:
@@ -101,6 +99,6 @@ def write_static_embedding(checkpoint: BertCheckpoint, folder: str) -> list[str]
     """Writes the files of a static model into an existing folder. Everything can be written, so it returns []."""
     with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
         write_safetensors(file, {_TABLES[0]: checkpoint.tensors[TOKEN_EMBEDDINGS]}, {"format": "pt"})
-    write_tokenizer(folder, checkpoint.vocabulary, checkpoint.config)
+    write_tokenizer(folder, checkpoint.tokenizer, checkpoint.config)
     write_tasks(checkpoint, folder)
     return []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.config import BertConfig
-from keras_bert.tokenization.kinds import python_tokenizer
-from keras_bert.tokenization.tokenizer import TokenTable
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
@@ -57,8 +56,8 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
             yield _line(f"{side} by keras_bert and by {library} {version}", ours[side], theirs, names, features)
-            if ids is not None and checkpoint.vocabulary is not None:
-                ours_ids = [_ids(text, checkpoint.vocabulary, checkpoint) for text in texts]
+            if ids is not None and checkpoint.tokenizer is not None:
+                ours_ids = [_ids(text, checkpoint) for text in texts]
                 different = [text for text, one, other in zip(texts, ours_ids, ids, strict=True) if one != other]
                 line = f"{side} by keras_bert and by {library}: the tokens of {len(texts) - len(different)} of "
                 line += f"{len(texts)} texts are equal"
@@ -67,9 +66,9 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
 
 def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
     """Returns a padded batch of the texts, the last one with a second segment."""
-    vocabulary, config = checkpoint.vocabulary, checkpoint.config
+    config = checkpoint.config
     longest = min(64, config.max_sequence_length)
-    rows = [_ids(text, vocabulary, checkpoint)[:longest] for text in texts]
+    rows = [_ids(text, checkpoint)[:longest] for text in texts]
     length = max(map(len, rows))
     input_ids = np.array([row + [0] * (length - len(row)) for row in rows], "int32")
     input_mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")
@@ -79,11 +78,11 @@ def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
     return {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
 
 
-def _ids(text: str, vocabulary: TokenTable | None, checkpoint: BertCheckpoint) -> list[int]:
-    if vocabulary is None:
+def _ids(text: str, checkpoint: BertCheckpoint) -> list[int]:
+    tokenizer: Any = checkpoint.tokenizer
+    if tokenizer is None:
         return [ord(character) % checkpoint.config.vocab_size for character in text]
-    tokenizer = python_tokenizer(vocabulary, checkpoint.config.do_lower_case)
-    return [vocabulary.cls_id, *tokenizer.encode(text), vocabulary.sep_id]
+    return [tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id]
 
 
 def _our_outputs(checkpoint: BertCheckpoint, features) -> dict[str, np.ndarray]:

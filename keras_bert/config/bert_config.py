@@ -263,9 +263,9 @@ class BertConfig(Options):
         return cls(vocab_size=vocab_size, **{**shape, **changes})
 
     @classmethod
-    def static(cls, vocab_size: int, size: int, do_lower_case: bool = True) -> "BertConfig":
+    def static(cls, vocab_size: int, size: int) -> "BertConfig":
         """Returns the config of a static model: `vocab_size` vectors of `size` numbers; see `StaticEncoder`."""
-        values = {"vocab_size": vocab_size, "hidden_size": size, "do_lower_case": do_lower_case}
+        values = {"vocab_size": vocab_size, "hidden_size": size}
         return cls(**{"model_type": "static", **registry.family("static").defaults, **values})
 
     @classmethod
@@ -317,6 +317,11 @@ class BertConfig(Options):
         """Returns a copy with some values changed. Defaults that depend on other values are computed again."""
         known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
         return type(self)(**{**known, "extra": self.extra, **changes})
+
+    def with_casing_of(self, tokenizer: Any) -> "BertConfig":
+        """Returns the config of a model with this tokenizer, or without one if it is None: it states the casing."""
+        casing = None if tokenizer is None else tokenizer.do_lower_case
+        return self if casing in (None, self.do_lower_case) else self.replace(do_lower_case=casing)
 
     def narrowest(self) -> "BertConfig":
         """Returns the config of the smallest model whose weights have the same names, with two blocks at most."""

@@ -52,15 +52,15 @@ def _facts(model) -> str:
     from keras_bert.models.layer_settings import settings_of
 
     encoder = getattr(model, "encoder", model)
-    if model.vocabulary is None:
+    if model.tokenizer is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
-    facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
+    facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, model.tokenizer.do_lower_case]
     if _knows_pooling(model):
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
     lora = settings_of(model if _knows_pooling(model) else encoder).get("lora")  # layer -> rank and scale
     facts += [lora] if lora else []
-    return json.dumps([*facts, model.vocabulary.sha256])
+    return json.dumps([*facts, model.tokenizer.sha256])
 
 
 def _weights(model) -> list:

@@ -57,14 +57,13 @@ def distil_static(
     if not isinstance(model, SentenceEncoder) or model.is_static or model.vocabulary is None:
         raise InputError("Static vectors are distilled from a SentenceEncoder that has layers and a vocabulary.")
     check_whole("size", size, at_least=1, at_most=model.embedding_size)
-    vocabulary, do_lower_case = model.vocabulary, model.config.do_lower_case
-    counts = 1 / np.arange(1, len(vocabulary) + 1)
+    counts = 1 / np.arange(1, len(model.tokenizer) + 1)
     if texts is not None:
         counts = _token_counts(model, texts) + 1  # each token may occur
     vectors = principal_components(_token_vectors(model, on_progress), size)
-    static = SentenceEncoder(BertConfig.static(len(vocabulary), size, do_lower_case))
+    static = SentenceEncoder(BertConfig.static(len(model.tokenizer), size))
     static.encoder.embeddings.token_embeddings.assign(vectors * sif_weights(counts)[:, None])
-    static.vocabulary = vocabulary
+    static.tokenizer = model.tokenizer
     return static
 
 

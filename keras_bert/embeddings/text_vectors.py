@@ -257,12 +257,10 @@ def _graph_of_texts(model, longest: int) -> Callable:
     import tensorflow as tf
 
     from keras_bert.accelerate.traced_functions import traced
-    from keras_bert.tokenization.kinds import graph_tokenizer
 
-    room = longest - model.vocabulary.special_tokens.num_special(1)
+    room = longest - model.tokenizer.special_tokens.num_special(1)
 
     def compute(texts):
-        tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
-        return model.vectors_of_ids(tokenizer.tokenize(texts)[:, :room])
+        return model.vectors_of_ids(model.tokenizer.graph().tokenize(texts)[:, :room])
 
     return traced(model, ("texts", longest), compute, [tf.TensorSpec([None], tf.string)])

@@ -17,7 +17,6 @@ from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.user_inputs import as_texts
-from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
 LAYERS = (-1, -2, -3, -4)
@@ -82,13 +81,12 @@ def word_vectors(
     tokenizer_of(model)  # raises without a vocabulary
     texts, words = as_texts(texts), as_texts(words, "word")
     longest = checked_length(model.config, max_seq_length)
-    if not isinstance(model.vocabulary, Vocabulary):
+    if not isinstance(model.tokenizer, WordPieceTokenizer):
         raise InputError(
             "Words are found by WordPiece tokens, and this model has another kind of tokenizer. Use a BERT, a "
             "DistilBERT or an ELECTRA."
         )
-    tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
-    found = list(_find_in_texts(words, texts, tokenizer, longest))
+    found = list(_find_in_texts(words, texts, model.tokenizer, longest))
     if not found:
         raise InputError(f"{' and '.join(map(repr, words))} does not occur in the {len(texts)} texts.")
     if max_occurrences is not None and len(found) > max_occurrences:

@@ -26,7 +26,7 @@ from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.long_work import shows_progress
 from keras_bert.records import features
-from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 
@@ -66,13 +66,13 @@ class NewParts:
         return digest.hexdigest()
 
 
-class _NameWithVocabulary(str):
-    """The name of a model in its config, with its vocabulary: `from_config` of this process gives it to the new model.
+class _NameWithTokenizer(str):
+    """The name of a model in its config, with its tokenizer: `from_config` of this process gives it to the new model.
 
     In files it is the name alone. They have the vocabulary as an asset.
     """
 
-    vocabulary: TokenTable | None = None
+    tokenizer: Any = None
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # as of other strings
@@ -106,7 +106,8 @@ class BertModel(keras.Model):
         uses_pooler: whether the outputs depend on the encoder's pooler.
         new_parts: the `NewParts` that the outputs depend on; empty in a model that was not loaded from a checkpoint.
         config: the `BertConfig`.
-        vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved with the model.
+        tokenizer: makes the model's ids from texts, or None. It is saved with the model.
+        vocabulary: its tokens. A `Vocabulary` that is set gets the casing of the config; a tokenizer has its own.
     """
 
     kind: str | None = None
@@ -134,8 +135,25 @@ class BertModel(keras.Model):
         self.config = config
         if not self.takes_segments:
             self.feature_names = tuple(name for name in self.feature_names if name != features.SEGMENT_IDS)
-        self.vocabulary: TokenTable | None = None
+        self._tokenizer: Any = None
         self.new_parts = NewParts()
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: TokenTable | None) -> None:
+        self._tokenizer = as_tokenizer(tokenizer, self.config.do_lower_case)
+        self.config = self.config.with_casing_of(self._tokenizer)
+
+    @property
+    def vocabulary(self) -> TokenTable | None:
+        return None if self.tokenizer is None else self.tokenizer.vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: TokenTable | None) -> None:
+        self.tokenizer = vocabulary
 
     @property
     def takes_segments(self) -> bool:
@@ -145,8 +163,8 @@ class BertModel(keras.Model):
     def get_config(self) -> dict[str, Any]:
         settings = settings_of(self)
         changes = {LAYER_SETTINGS: settings} if settings else {}
-        name = _NameWithVocabulary(self.name)  # keras.models.clone_model passes on the config only
-        name.vocabulary = self.vocabulary
+        name = _NameWithTokenizer(self.name)  # keras.models.clone_model passes on the config only
+        name.tokenizer = self.tokenizer
         return {**super().get_config(), "name": name, "config": self.config.to_dict(), **changes}
 
     @classmethod
@@ -156,7 +174,7 @@ class BertModel(keras.Model):
         model = cls(**arguments)
         if settings:
             restore_settings(model, settings)
-        model.vocabulary = getattr(config.get("name"), "vocabulary", None)
+        model.tokenizer = getattr(config.get("name"), "tokenizer", None)
         return model
 
     def load_weights(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
@@ -208,15 +226,14 @@ class BertModel(keras.Model):
 
     def save_assets(self, dir_path: str) -> None:
         # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.
-        if self.vocabulary is not None:
-            save_vocabulary(self.vocabulary, dir_path)
+        if self.tokenizer is not None:
+            self.tokenizer.save(dir_path)
 
     def load_assets(self, dir_path: str) -> None:
         # The folder is missing if nothing in it was saved.
-        vocabulary = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
-        if vocabulary is not None:
-            self.config.check_vocabulary(len(vocabulary))
-        self.vocabulary = vocabulary
+        self.tokenizer = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
+        if self.tokenizer is not None:
+            self.config.check_vocabulary(len(self.tokenizer))
 
     def save_pretrained(
         self,
@@ -229,7 +246,7 @@ class BertModel(keras.Model):
 
         Args:
             path: the folder.
-            vocabulary: a `TokenTable`; by default the model's own.
+            vocabulary: a `Vocabulary` or a tokenizer; by default the model's own.
             format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint) or `huggingface`.
             include_optimizer: whether to save the moments of `AdamW` too; in Google's format only.
 

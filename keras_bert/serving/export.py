@@ -31,8 +31,7 @@ from keras_bert.serving.portable.portable_models import (
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
-from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
-from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
+from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer
 
 
 @showing(SignatureOptions)
@@ -77,7 +76,7 @@ def _export_saved_model(
     description = _description(model, weights, options)
     if weights == "int8":
         model = EightBitModel(model)
-    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
+    tokenizer = make_tokenizer(model.tokenizer, core_operations)
     signatures = all_signatures(model, tokenizer, options)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
         write_description(assets, *description)
@@ -136,13 +135,13 @@ def _description(model, weights: str | None, options: SignatureOptions) -> tuple
     return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
 
 
-def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
-    """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case, core_operations)
+def make_tokenizer(tokenizer: Tokenizer, core_operations: bool = False) -> GraphForm:
+    """Returns a tokenizer for the graph, whose own graphs are traced once and shared by all signatures."""
+    form = tokenizer.graph(core_operations)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
     for name in ("tokenize", "tokenize_with_offsets"):
-        setattr(tokenizer, name, tf.function(getattr(tokenizer, name), texts, autograph=False))
-    return tokenizer
+        setattr(form, name, tf.function(getattr(form, name), texts, autograph=False))
+    return form
 
 
 def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
@@ -152,7 +151,7 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     is_eight_bit = isinstance(model, EightBitModel)
     servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
-    save_vocabulary(model.vocabulary, asset_folder)
+    model.tokenizer.save(asset_folder)
     names = sorted(name for name in os.listdir(asset_folder) if name != EXPORT_FILE)
     servable.vocabulary_files = [tf.saved_model.Asset(os.path.join(asset_folder, name)) for name in names]
     servable.description = tf.saved_model.Asset(os.path.join(asset_folder, EXPORT_FILE))

@@ -12,8 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tokenization.kinds import python_tokenizer
-from keras_bert.tokenization.token_lists import FastForm, TokenLists
+from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
 
 # The number of rows whose texts are tokenised at once.
 ROWS_AT_ONCE = 1024
@@ -88,28 +87,27 @@ def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = R
 
 
 def tokenizer_of(model) -> Any:
-    """Returns the tokenizer of a model; all models with the same vocabulary share it.
+    """Returns the tokenizer of a model for many texts; all models with the same vocabulary share it.
 
-    The attribute `tokenizer` of a model is used instead: exports that are loaded for prediction without TensorFlow
-    bring a `PythonForm`.
+    Exports are run without TensorFlow, so theirs is a `PythonForm`.
 
     Raises:
         InputError: the model has no vocabulary.
     """
-    if model.vocabulary is None:
+    tokenizer = model.tokenizer
+    if tokenizer is None:
         raise InputError(
             "The model has no vocabulary. Texts need the vocabulary of the model: load it with from_pretrained, or set "
             "model.vocabulary = load_vocabulary(path)."
         )
-    if getattr(model, "tokenizer", None):
-        return model.tokenizer
-    vocabulary, do_lower_case = model.vocabulary, model.config.do_lower_case
-    key = (vocabulary.sha256, do_lower_case, vocabulary.special_tokens.longer_keeps_more)
+    if hasattr(model, "engine"):
+        return PythonForm(tokenizer)
+    key = (tokenizer.sha256, tokenizer.do_lower_case, tokenizer.special_tokens.longer_keeps_more)
     with _changing_tokenizers:
         if key not in _tokenizers:
             while len(_tokenizers) >= _MOST_TOKENIZERS:
                 del _tokenizers[next(iter(_tokenizers))]
-            _tokenizers[key] = FastForm(python_tokenizer(vocabulary, do_lower_case))
+            _tokenizers[key] = FastForm(tokenizer)
         return _tokenizers[key]
 
 

@@ -26,7 +26,7 @@ sentence_piece_forms.py    how the tokenizers of the classes of Hugging Face dif
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
 tokenizer_json.py          what all kinds share in Hugging Face's files: settings, added tokens, rows
-kinds.py                   reads, writes and makes tokenizers of every kind
+kinds.py                   reads and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
 unicode_table.py           look-ups in Unicode 14.0

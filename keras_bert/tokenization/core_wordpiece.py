@@ -55,7 +55,6 @@ class CoreWordPiece(tf.Module, GraphForm):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self.vocabulary = tokenizer.vocabulary
-        self.do_lower_case = tokenizer.do_lower_case
         self._pieces = TriePieces(tokenizer)
         exact = ExactTokenizer(self._pieces, tokenizer.rules)
         self._exact = tf.function(exact.__call__, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)

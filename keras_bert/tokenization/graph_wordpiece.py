@@ -55,7 +55,6 @@ class GraphTokenizer(tf.Module, GraphForm):
         super().__init__()
         tensorflow_text = _tensorflow_text()
         self.vocabulary = vocabulary
-        self.do_lower_case = do_lower_case
         tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
         rules = tokenizer.rules
         self._table_texts = fast_normalizer.table_text_pattern(rules)

@@ -1,8 +1,8 @@
-"""Reads, writes and makes tokenizers of every kind."""
+"""Reads and makes tokenizers of every kind."""
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
@@ -12,24 +12,16 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_files import read_sentence_piece
 from keras_bert.tokenization.stream_vocabulary import VOCABULARY_JSON, StreamVocabulary
-from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.tokenizer_json import TOKENIZER_FILE, read_tokenizer_json
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
-from keras_bert.tokenization.wordpiece_files import read_word_piece, write_word_piece
+from keras_bert.tokenization.wordpiece_files import read_word_piece
 
 
-def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
-    """Returns the tokenizer in Python. Only WordPiece uses `do_lower_case`."""
-    if isinstance(vocabulary, Tokenizer):
-        return vocabulary
-    assert isinstance(vocabulary, Vocabulary)
-    return WordPieceTokenizer(vocabulary, do_lower_case)
-
-
-def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
-    """Returns the tokenizer for the TensorFlow graph, as `Tokenizer.graph`. Only WordPiece uses `do_lower_case`."""
-    return python_tokenizer(vocabulary, do_lower_case).graph(core_operations)
+def as_tokenizer(vocabulary: TokenTable | None, do_lower_case: bool) -> Any:
+    """Returns the tokenizer of a vocabulary. Only a `Vocabulary` gets the casing: the others are tokenizers."""
+    return WordPieceTokenizer(vocabulary, do_lower_case) if isinstance(vocabulary, Vocabulary) else vocabulary
 
 
 def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) -> TokenTable | None:
@@ -40,7 +32,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
     Returns:
-        a `StreamVocabulary` if the folder has a `stream_vocab.json`, else the vocabulary of `read_folder`.
+        a `StreamVocabulary` if the folder has a `stream_vocab.json`; else the vocabulary of `read_folder`, without the
+        casing of a WordPiece.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
@@ -48,19 +41,20 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
             return StreamVocabulary.find(path)
-        return read_folder(path, reads_tokenizer_json=reads_tokenizer_json)[0]
+        found = read_folder(path, reads_tokenizer_json=reads_tokenizer_json)
+        return None if found is None else found.vocabulary
     if os.fspath(path).endswith(".model"):
         return SentencePieceTokenizer.from_file(path)
     folder, name = os.path.split(os.fspath(path))
     # The settings of a vocab.txt are in the files beside it.
     has_settings = name == VOCABULARY_FILE and os.path.isfile(path)
-    found = read_word_piece(folder or os.curdir) if has_settings else None
-    return found[0] if found else Vocabulary.from_file(path)
+    word_piece = read_word_piece(folder or os.curdir) if has_settings else None
+    return Vocabulary.from_file(path) if word_piece is None else word_piece.vocabulary
 
 
 def read_folder(
     folder: str | os.PathLike, makes_rows: bool = True, reads_tokenizer_json: bool = True
-) -> tuple[TokenTable | None, bool | None]:
+) -> TokenTable | None:
     """Reads the tokenizer of a folder, of the kind that its files have.
 
     Args:
@@ -68,20 +62,19 @@ def read_folder(
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
     Returns:
-        a `Vocabulary`, a `BytePairTokenizer` or a `SentencePieceTokenizer`, or None if there are no files of these; and
-        whether texts are lower-cased, None if no file says it.
+        a `WordPieceTokenizer`, or a `Vocabulary` if no file says whether texts are lower-cased; a `BytePairTokenizer`
+        or a `SentencePieceTokenizer`; or None if there are no files of these.
 
     Raises:
         InputError: a file is damaged, or the files belong to tokenizers of several kinds or of an unknown one.
     """
     kind = kind_of_folder(folder, reads_tokenizer_json)
     if kind is None:
-        return None, None
+        return None
     if kind == WORD_PIECE:
-        return read_word_piece(folder, makes_rows) or (None, None)
+        return read_word_piece(folder, makes_rows)
     if kind == SENTENCE_PIECE:
-        tokenizer = read_sentence_piece(folder)
-        return tokenizer, None if tokenizer is None else tokenizer.do_lower_case
+        return read_sentence_piece(folder)
     vocabulary, merges = (os.path.join(folder, name) for name in (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE))
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:
@@ -89,7 +82,7 @@ def read_folder(
         raise InputError(
             f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
         )
-    return BytePairTokenizer.from_folder(folder), False
+    return BytePairTokenizer.from_folder(folder)
 
 
 class _Kind(NamedTuple):
@@ -160,11 +153,3 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
             f"(byte-level BPE), or one of {', '.join(sentence_piece_forms.MODEL_FILES)} (SentencePiece)."
         )
     return vocabulary
-
-
-def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
-    """Writes the files that `find_vocabulary` reads into an existing folder."""
-    if isinstance(vocabulary, Vocabulary):
-        write_word_piece(vocabulary, folder)
-    elif isinstance(vocabulary, (Tokenizer, StreamVocabulary)):
-        vocabulary.save(folder)

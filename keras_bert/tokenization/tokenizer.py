@@ -1,7 +1,7 @@
 """The interfaces of all tokenizers: the token table, the tokenizer in Python, and the tokenizer in the graph.
 
-A model stores its tokens as `model.vocabulary`. For WordPiece this is a `Vocabulary`, for the other kinds the tokenizer
-itself. Both are a `TokenTable`.
+A model has a `tokenizer`, and its tokens are `model.vocabulary`: for WordPiece a `Vocabulary`, for the other kinds the
+tokenizer itself. All are a `TokenTable`.
 """
 
 import abc
@@ -89,6 +89,7 @@ class TokenTable:
         special_tokens: `SpecialTokens`, all of which are in `tokens`.
         keeps_spaces: whether tokens contain the white space of a text, so that `decode` restores it.
         added_tokens: the tokens that are found in a text as a whole.
+        do_lower_case: whether texts are lower-cased; None for tokens without a tokenizer.
     """
 
     tokens: Sequence[str]
@@ -96,9 +97,15 @@ class TokenTable:
     special_tokens: SpecialTokens
     added_tokens: Sequence[AddedToken] = ()
     keeps_spaces = False
+    do_lower_case: bool | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def vocabulary(self) -> "TokenTable":
+        """The tokens: a `Vocabulary` for WordPiece, else the table itself."""
+        return self
 
     @property
     def cls_id(self) -> int:
@@ -164,11 +171,7 @@ class Tokenizer(TokenTable, abc.ABC):
     """
 
     _cutter: AddedTokenCutter | None = None  # of a tokenizer with added tokens
-
-    @property
-    def vocabulary(self) -> TokenTable:
-        """The tokens of the tokenizer, in the form that models store."""
-        return self
+    do_lower_case = False
 
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""

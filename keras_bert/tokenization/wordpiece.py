@@ -17,12 +17,12 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.added_tokens import AddedTokenCutter
-from keras_bert.tokenization.tokenizer import Tokenizer, text_bytes
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, text_bytes
 from keras_bert.tokenization.unicode_table import TextRules
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -74,18 +74,31 @@ class WordPieceTokenizer(Tokenizer):
         self.rules = TextRules(
             do_lower_case, strips, vocabulary.tokenize_chinese_chars, vocabulary.max_characters_per_word
         )
-        added = {token.content for token in self.added_tokens}
-        # The tokens that words are cut into: an added token matches as a whole only.
-        self.piece_ids = {token: number for token, number in self.ids.items() if token not in added}
-        self._longest_token = max(map(len, vocabulary.tokens))
-        self._stretches = _stretch_pattern().finditer
         self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
-        if self.added_tokens:
-            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, self.normalize)
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache is left out.
         return WordPieceTokenizer, (self._vocabulary, self.do_lower_case)
+
+    # These are made for the first text: most models of a run tokenize none.
+
+    @functools.cached_property
+    def piece_ids(self) -> dict[str, int]:
+        """The tokens that words are cut into, token -> id: an added token matches as a whole only."""
+        added = {token.content for token in self.added_tokens}
+        return {token: number for token, number in self.ids.items() if token not in added}
+
+    @functools.cached_property
+    def _longest_token(self) -> int:
+        return max(map(len, self.tokens))
+
+    @functools.cached_property
+    def _stretches(self) -> Callable[[str], Iterable[re.Match]]:
+        return _stretch_pattern().finditer
+
+    @functools.cached_property
+    def _cutter(self) -> AddedTokenCutter | None:
+        return AddedTokenCutter(self.added_tokens, self.ids, self.normalize) if self.added_tokens else None
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -94,6 +107,25 @@ class WordPieceTokenizer(Tokenizer):
     @property
     def sha256(self) -> str:
         return self._vocabulary.sha256
+
+    def begins_with(self, sha256: str) -> bool:
+        return self._vocabulary.begins_with(sha256)
+
+    def replace(self, **changes: Any) -> "WordPieceTokenizer":
+        """Returns a tokenizer of the same casing with other tokens or settings of the vocabulary."""
+        return self._with(self._vocabulary.replace(**changes))
+
+    def of_size(self, size: int) -> "WordPieceTokenizer":
+        return self._with(self._vocabulary.of_size(size))
+
+    def with_spare_rows(self, size: int) -> "WordPieceTokenizer":
+        return self._with(self._vocabulary.with_spare_rows(size))
+
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> "WordPieceTokenizer":
+        return self._with(self._vocabulary.with_special_tokens(special_tokens))
+
+    def _with(self, vocabulary: Vocabulary) -> "WordPieceTokenizer":
+        return self if vocabulary is self._vocabulary else WordPieceTokenizer(vocabulary, self.do_lower_case)
 
     def text_ids(self) -> list[int]:
         return self._vocabulary.text_ids()

@@ -36,6 +36,7 @@ from keras_bert.tokenization.tokenizer_json import (
 )
 from keras_bert.tokenization.unicode_table import MAX_CHARACTERS_PER_WORD
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary, unused_rows
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 # The name of the setting in tokenizer.json, and in our tokenizer_config.json.
 MAX_CHARACTERS = "max_input_chars_per_word"
@@ -58,11 +59,11 @@ _SPLITTER_KEYS = KnownKeys(used=("type",))
 _NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"clean_text": (True,)})
 
 
-def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple[Vocabulary, bool | None] | None:
+def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> Vocabulary | WordPieceTokenizer | None:
     """Reads the files of a folder. `makes_rows` says whether the special tokens around texts matter.
 
     Returns:
-        the vocabulary with its settings, and whether texts are lower-cased, None if no file says it; or None if there
+        the tokenizer; the vocabulary with its settings if no file says whether texts are lower-cased; or None if there
         are neither a `vocab.txt` nor a `tokenizer.json`.
 
     Raises:
@@ -89,7 +90,7 @@ def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> tuple
             special,
             max_characters,
         )
-    return vocabulary, lower_case
+    return vocabulary if lower_case is None else WordPieceTokenizer(vocabulary, lower_case)
 
 
 def write_word_piece(vocabulary: Vocabulary, folder: str | os.PathLike) -> None:

@@ -16,6 +16,7 @@ from keras_bert.tasks.masked_lm.mask_filling import pseudo_perplexity
 from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.text_to_text.model import TextToText
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 INPUTS = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 TEXTS, LABELS = ["the quick fox", "the Brown fox"], ["no", "yes"]
@@ -75,7 +76,7 @@ def change_vocabulary(model):
 
 
 def change_casing(model):
-    model.config = model.config.replace(do_lower_case=False)
+    model.tokenizer = WordPieceTokenizer(VOCABULARY, False)
 
 
 def set_dtype(model):

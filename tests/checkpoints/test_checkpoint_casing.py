@@ -7,8 +7,10 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.casing import is_cased
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.mark.parametrize("cased", [True, False])
@@ -25,7 +27,7 @@ def test_casing_is_read_off_a_vocabulary_when_nothing_says_it(cased, tmp_path):
 )
 def test_a_casing_that_contradicts_the_vocabulary_is_refused_unless_given(cased, message, format, tmp_path):
     checkpoint = _with_long_vocabulary(cased)
-    wrong = checkpoint.replace(config=checkpoint.config.replace(do_lower_case=cased))
+    wrong = checkpoint.replace(tokenizer=WordPieceTokenizer(checkpoint.vocabulary, cased))
     write_checkpoint(wrong, tmp_path / "folder", format)
     with pytest.raises(InputError, match=f"do_lower_case is {str(cased).lower()}, and {message}"):
         read_checkpoint(tmp_path / "folder")
@@ -37,6 +39,17 @@ def test_the_real_vocabularies_are_judged_rightly(shared_data):
         assert is_cased(Vocabulary.from_file(shared_data("vocab", f"bert-{name}-vocab.txt"))) is cased
     assert is_cased(Vocabulary.from_file(shared_data("vocab", "bert-base-chinese-vocab.txt"))) is False
     assert is_cased(VOCABULARY) is None
+
+
+def test_a_tokenizer_brings_its_casing_to_a_model(tmp_path):
+    model = BertEncoder(CONFIG)
+    model.vocabulary = WordPieceTokenizer(VOCABULARY, do_lower_case=False)
+    model.save_pretrained(tmp_path / "folder")
+    again = BertEncoder.from_pretrained(tmp_path / "folder")
+    assert json.loads((tmp_path / "folder" / "bert_config.json").read_text())["do_lower_case"] is False
+    assert again.tokenizer.tokenize("the The") == ["the", "[UNK]"]
+    again.vocabulary = VOCABULARY  # tokens alone get the casing of the config
+    assert again.tokenizer.do_lower_case is False
 
 
 def test_accents_need_not_follow_the_casing(tmp_path):

@@ -26,7 +26,7 @@ from keras_bert import (
 from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.tasks.text_rows import text_rows
-from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
 
 FOLDERS = recorded_folder("tokenizers")
@@ -46,9 +46,8 @@ CASES = {
 
 
 def classifier(family: str, vocabulary, **changes) -> SequenceClassifier:
-    lower_case = getattr(vocabulary, "do_lower_case", isinstance(vocabulary, Vocabulary))
     offset = {"position_offset": vocabulary.pad_id + 1} if family == "roberta" else {}
-    changes = {"vocab_size": len(vocabulary), "do_lower_case": lower_case, **offset, **changes}
+    changes = {"vocab_size": len(vocabulary), "do_lower_case": True, **offset, **changes}
     parts = {"local_attention": 4} if family == "modernbert" else {}
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"max_position_embeddings": 40, "initializer_range": 0.3}
@@ -95,8 +94,8 @@ LONG_PAIR = (["the dog"], ["a fox the fox dog"])
 GOOGLES, HUGGING_FACES = (2, 1), (1, 2)
 
 
-def kept(vocabulary, lower_case=True) -> tuple[int, int]:
-    rows = text_rows(*LONG_PAIR, PythonForm(python_tokenizer(vocabulary, lower_case)), 6).rows
+def kept(vocabulary) -> tuple[int, int]:
+    rows = text_rows(*LONG_PAIR, PythonForm(as_tokenizer(vocabulary, True)), 6).rows
     ids = rows.tokens["input_ids"].tolist()
     middle = ids.index(vocabulary.sep_id)
     return middle - 1, len(ids) - middle - vocabulary.special_tokens.num_between - 1
@@ -130,7 +129,7 @@ def test_every_kind_of_tokenizer_keeps_its_rule_for_pairs(vocabulary, tmp_path):
     for longer_keeps_more in (True, False):
         folder = tmp_path / f"{longer_keeps_more}"
         folder.mkdir()
-        save_vocabulary(vocabulary.with_pair_rule(longer_keeps_more), folder)
+        as_tokenizer(vocabulary.with_pair_rule(longer_keeps_more), True).save(folder)
         again = load_vocabulary(folder)
         assert (again.special_tokens.longer_keeps_more, again.sha256) == (longer_keeps_more, vocabulary.sha256)
 
@@ -194,17 +193,17 @@ TOKENIZERS = {
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
     vocabulary, spare = TOKENIZERS[name]
-    save_vocabulary(vocabulary, tmp_path)
+    as_tokenizer(vocabulary, True).save(tmp_path)
     count = len(vocabulary)
     assert read_tokenizer(tmp_path, count)[0].sha256 == vocabulary.sha256
     for size in (count + 1, count + 35, count + 127):
-        found, _, remarks = read_tokenizer(tmp_path, size)
+        found, remarks = read_tokenizer(tmp_path, size)
         assert (len(found), found.tokens[:count]) == (size, tuple(vocabulary.tokens))
         assert remarks == [f"{size - count} rows of the token table have no token: named {spare}"]
         assert not {*found.text_ids()} & {*range(count, size)}
     again = tmp_path / "again"
     again.mkdir()
-    save_vocabulary(found, again)
+    as_tokenizer(found, True).save(again)
     assert read_tokenizer(again, size)[0].sha256 == found.sha256
     for size in (count - 1, count + 128):
         with pytest.raises(
@@ -215,14 +214,14 @@ def test_rows_without_a_token_get_names_that_no_text_contains(name, tmp_path):
 
 def test_a_large_vocabulary_may_have_more_rows_without_a_token(tmp_path):
     words = [f"w{number}" for number in range(40_000)]
-    save_vocabulary(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), tmp_path)
+    as_tokenizer(Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]), True).save(tmp_path)
     assert len(read_tokenizer(tmp_path, 40_205)[0]) == 40_205
     with pytest.raises(InputError, match="has 40005 tokens, but the config has vocab_size=40206"):
         read_tokenizer(tmp_path, 40_206)
 
 
 def test_files_of_several_kinds_are_refused(tmp_path):
-    save_vocabulary(byte_pairs(), tmp_path)
+    as_tokenizer(byte_pairs(), True).save(tmp_path)
     word_pieces().save(tmp_path / "vocab.txt")
     with pytest.raises(InputError, match=r"several kinds: vocab.txt is of WordPiece, vocab.json is of BPE. Remove"):
         read_tokenizer(tmp_path, 300)
@@ -233,7 +232,7 @@ def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path):
     with pytest.raises(InputError, match="the model is 'WordLevel'. Supported are WordPiece, BPE, Unigram"):
         read_tokenizer(tmp_path, 5)
     (tmp_path / "tokenizer.json").unlink()
-    assert read_tokenizer(tmp_path, 5) == (None, {}, [])
+    assert read_tokenizer(tmp_path, 5) == (None, [])
 
 
 ANSWERS_OF_PAIRS = {
@@ -289,12 +288,12 @@ def test_rows_longer_than_the_learned_positions_are_refused(family, form):
 def test_rows_without_a_token_follow_the_mask(name, tmp_path):
     plain = load_vocabulary(FOLDERS / name)
     size = len(plain) + 35
-    found, _, _ = read_tokenizer(FOLDERS / name, size)
+    found, _ = read_tokenizer(FOLDERS / name, size)
     assert (len(found), found.mask_id) == (size, plain.mask_id)
     assert found.special_tokens.second_segment == (0 if found.special_tokens.num_between == 2 else 1)
     assert found.encode("the information, 1") == plain.encode("the information, 1")
     write_tokenizer(tmp_path, found, tiny.config(size))
-    again, _, _ = read_tokenizer(tmp_path, size)
+    again, _ = read_tokenizer(tmp_path, size)
     assert (again.sha256, again.tokens) == (found.sha256, found.tokens)
     assert load_vocabulary(tmp_path).tokens[: len(plain)] == plain.tokens
 

@@ -16,6 +16,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 VOCABULARY = tiny.vocabulary("the quick brown fox")
 DOCUMENTS = [["the quick fox", "brown"], ["fox the"], ["quick", "the the", "cat"]]
@@ -36,6 +37,13 @@ def test_a_corpus_gives_the_text_back(tmp_path):
     assert corpus.sentence_offsets.tolist() == [0, 3, 4, 6, 7, 9, 10]
     assert corpus.document_offsets.tolist() == [0, 2, 3, 6]
     corpus.verify()
+
+
+def test_a_tokenizer_brings_its_casing(tmp_path):
+    (tmp_path / "a.txt").write_text("the The")
+    cased = WordPieceTokenizer(VOCABULARY, do_lower_case=False)
+    corpus = tokenize_text.tokenize_text(str(tmp_path / "a.txt"), tmp_path / "corpus", cased)
+    assert (texts_of(corpus), corpus.manifest["do_lower_case"]) == ([["the [UNK]"]], False)
 
 
 def test_batches_and_chunks_of_any_size_give_the_same_corpus(tmp_path, monkeypatch):
@@ -237,11 +245,11 @@ def test_while_text_is_appended_the_corpus_is_what_it_was(tmp_path, monkeypatch)
 
 
 def test_two_writers_do_not_meet(tmp_path):
-    source = corpus_writer.TextSource(["a"], {"a": 1}, {})
+    source, tokenizer = corpus_writer.TextSource(["a"], {"a": 1}, {}), WordPieceTokenizer(VOCABULARY)
     with (
-        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), VOCABULARY, source),
+        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), tokenizer, source),
         pytest.raises(InputError, match="Another process is writing to .*corpus. Wait for it"),
-        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), VOCABULARY, source),
+        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), tokenizer, source),
     ):
         pass
 

@@ -23,7 +23,7 @@ from keras_bert.models.trainable_parts import enable_lora
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.embedding.model import SentenceEncoder
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 TEXTS = ["the quick fox", "fox", "the brown fox the quick", "quickest", "the the brown", "fox"]
 
@@ -100,11 +100,11 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     assert model_fingerprint(model_of(MaskedLM, with_other_head)) == first
     other = random_checkpoint()
     others = [
-        other.replace(config=other.config.replace(do_lower_case=False)),
+        other.replace(tokenizer=WordPieceTokenizer(VOCABULARY, False)),
         other.replace(config=other.config.replace(hidden_act="gelu_erf")),
         other.replace(config=other.config.replace(num_attention_heads=1)),
         other.replace(config=other.config.replace(layer_norm_eps=1e-5)),
-        other.replace(vocabulary=Vocabulary([*VOCABULARY.tokens[:-1], "##ly"])),
+        other.replace(tokenizer=other.tokenizer.replace(tokens=[*VOCABULARY.tokens[:-1], "##ly"])),
     ]
     changed = model_of(BertEncoder, other)
     changed.blocks[1].weights[0].assign_add(np.full(changed.blocks[1].weights[0].shape, 1e-6, "float32"))

@@ -17,7 +17,7 @@ from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import read_portable, write_portable
 from keras_bert.serving.portable.litert_engine import LiteRTEngine
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
-from keras_bert.tokenization.kinds import python_tokenizer
+from keras_bert.tokenization.kinds import as_tokenizer
 from run_scripts import export_model
 
 
@@ -58,7 +58,7 @@ def test_a_litert_file_has_built_in_operations_only(exported):
 def test_the_test_vectors_are_those_of_the_tokenizer(exported):
     with open(os.path.join(exported, "tokenizer_vectors.json"), encoding="utf-8") as file:
         vectors = json.load(file)
-    graph = python_tokenizer(load_vocabulary(exported), do_lower_case=True).graph()
+    graph = as_tokenizer(load_vocabulary(exported), True).graph()
     assert len(vectors["texts"]) > 20
     ids = graph.tokenize([vector["text"] for vector in vectors["texts"]])
     assert [vector["ids"] for vector in vectors["texts"]] == ids.to_list()

@@ -69,7 +69,7 @@ def test_no_signature_repeats_a_single_row_for_all_rows_of_another_input(kind):
     labels = {"labels": ["O", "B-PER", "I-PER"]} if kind in (SequenceClassifier, TokenClassifier) else {}
     model = kind(tiny_checkpoints.CONFIG, **labels)
     model.vocabulary = tiny_checkpoints.VOCABULARY
-    tokenizer = make_tokenizer(model.vocabulary, True)
+    tokenizer = make_tokenizer(model.tokenizer)
     signatures = all_signatures(model, tokenizer, SignatureOptions(max_seq_length=8, **options))
     checked = 0
     for function in signatures.values():

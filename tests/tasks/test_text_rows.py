@@ -86,10 +86,8 @@ def test_the_graph_is_built_when_it_is_worth_it_and_tokenises_alike(monkeypatch)
 
 
 def test_models_with_one_vocabulary_share_a_tokenizer():
-    models = [
-        SimpleNamespace(vocabulary=VOCABULARY, config=SimpleNamespace(do_lower_case=lower)) for lower in (1, 1, 0)
-    ]
+    models = [SimpleNamespace(tokenizer=WordPieceTokenizer(VOCABULARY, lower)) for lower in (True, True, False)]
     tokenizers = [tokenizer_of(model) for model in models]
     assert tokenizers[0] is tokenizers[1] is not tokenizers[2]
-    models[0].tokenizer = "its own"
-    assert tokenizer_of(models[0]) == "its own"
+    models[0].engine = "of an export"
+    assert type(tokenizer_of(models[0])) is PythonForm

@@ -22,6 +22,7 @@ from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexit
 from keras_bert.tasks.text_rows import tokenizer_of
 from keras_bert.tokenization import token_lists
 from keras_bert.tokenization.token_lists import FastForm
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 MASKED = [MASKED_TEXTS[number] for number in (0, 1, 4)]
 
@@ -127,10 +128,10 @@ def test_a_model_that_forgets_functions_gives_each_thread_its_own():
 
 def test_threads_with_more_vocabularies_than_are_kept_get_their_own_tokenizers():
     vocabularies = [tiny.vocabulary(f"the fox{number}") for number in range(9)]
-    model = make_model("classifier")
+    models = [SimpleNamespace(tokenizer=WordPieceTokenizer(vocabulary, True)) for vocabulary in vocabularies]
 
     def vocabulary_of(number):
-        return tokenizer_of(SimpleNamespace(vocabulary=vocabularies[number], config=model.config)).vocabulary.tokens
+        return tokenizer_of(models[number]).vocabulary.tokens
 
     numbers = [number % 9 for number in range(2000)]
     found = in_threads([lambda number=number: vocabulary_of(number) for number in numbers])

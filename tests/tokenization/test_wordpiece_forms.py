@@ -18,7 +18,7 @@ from keras_bert.config import BertConfig
 from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
@@ -79,7 +79,7 @@ def test_a_folder_keeps_the_form(tmp_path):
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        save_vocabulary(vocabulary, folder)
+        as_tokenizer(vocabulary, True).save(folder)
         for path in (folder, folder / "vocab.txt"):
             again = load_vocabulary(path)
             assert (again, again.sha256, again.special_tokens) == (
@@ -110,7 +110,7 @@ def klue_folder(tmp_path, **settings):
 
 
 def test_special_tokens_may_have_other_ids_than_in_bert(tmp_path):
-    vocabulary, _ = read_word_piece(klue_folder(tmp_path, bos_token="[CLS]", eos_token="[SEP]"))
+    vocabulary = read_word_piece(klue_folder(tmp_path, bos_token="[CLS]", eos_token="[SEP]")).vocabulary
     assert (vocabulary.cls_id, vocabulary.pad_id, vocabulary.sep_id) == (0, 1, 2)
     assert vocabulary.special_tokens == BERT_SPECIAL_TOKENS
     assert not vocabulary.added_tokens
@@ -127,7 +127,7 @@ def test_a_generic_class_has_the_form_of_its_tokenizer_json(tmp_path):
     names = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
     settings = {"tokenizer_class": "TokenizersBackend", "unk_token": "[UNK]", **names}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert read_word_piece(tmp_path)[0] == mpnet()
+    assert read_word_piece(tmp_path).vocabulary == mpnet()
     settings["tokenizer_class"] = "BertTokenizer"
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"makes the rows '<s> A </s> and <s> A </s> </s> B </s>'. Supported are"):
@@ -136,10 +136,11 @@ def test_a_generic_class_has_the_form_of_its_tokenizer_json(tmp_path):
 
 def test_the_tokenizer_json_that_is_written_gives_the_same_ids_and_rows(tmp_path):
     vocabulary = mpnet("[E1]", added_tokens=[AddedToken("[E1]", normalized=False)])
-    write_tokenizer(tmp_path, vocabulary, BertConfig(vocab_size=len(vocabulary)))
-    assert read_word_piece(tmp_path) == (vocabulary, True)
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = WordPieceTokenizer(vocabulary)
+    write_tokenizer(tmp_path, ours, BertConfig(vocab_size=len(vocabulary)))
+    again = read_word_piece(tmp_path)
+    assert (again.vocabulary, again.do_lower_case) == (vocabulary, True)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in ("the quickest fox", "the [E1] fox", "a" * 100, "a" * 101, "zebra [MASK]"):
         assert theirs.encode(text, add_special_tokens=False).ids == ours.encode(text), text
     pair = theirs.encode("the", "fox  <mask>")
@@ -150,9 +151,9 @@ def test_the_tokenizer_json_that_is_written_gives_the_same_ids_and_rows(tmp_path
 
 @pytest.mark.parametrize("name", ["mpnet", "mpnet-vocab-only"])
 def test_mpnets_ids_are_those_of_transformers(name):
-    vocabulary, lower_case = read_word_piece(recorded_folder("tokenizers", name))
-    tokenizer = WordPieceTokenizer(vocabulary, lower_case)
-    assert lower_case
+    tokenizer = read_word_piece(recorded_folder("tokenizers", name))
+    vocabulary = tokenizer.vocabulary
+    assert tokenizer.do_lower_case
     assert (vocabulary.special_tokens, vocabulary.max_characters_per_word) == (MPNET_SPECIAL_TOKENS, 100)
     assert [vocabulary.cls_id, vocabulary.pad_id, vocabulary.sep_id, vocabulary.unk_id] == [0, 1, 2, 104]
     recorded = json.loads((TESTS / "family_golden" / "examples.json").read_text("utf-8"))["tokenizers/mpnet"]
@@ -168,8 +169,7 @@ def test_mpnets_ids_are_those_of_transformers(name):
 def test_random_texts_have_the_ids_of_tokenizers():
     folder = recorded_folder("tokenizers", "mpnet")
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    vocabulary, lower_case = read_word_piece(folder)
-    tokenizer, rng = WordPieceTokenizer(vocabulary, lower_case), random.Random(5)
+    tokenizer, rng = read_word_piece(folder), random.Random(5)
     parts = ["the ", "inform", "ation", " ", "\u00e9", "E\u0301", "\u5b57", "a" * 60, ",", "MASK", "[", "1", "\t"]
     texts = ["".join(rng.choices(parts, k=rng.randrange(20))) for _ in range(2000)]
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):

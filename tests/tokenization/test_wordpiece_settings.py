@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.tokenizer import MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.wordpiece_files import read_word_piece
 
@@ -61,14 +61,14 @@ def test_settings_and_added_tokens_are_written_and_read(tmp_path):
     vocabulary = Vocabulary(
         [*TOKENS, "[E1]", "co-vid"], False, False, [AddedToken("[E1]", normalized=False), AddedToken("co-vid")]
     )
-    save_vocabulary(vocabulary, tmp_path)
+    as_tokenizer(vocabulary, True).save(tmp_path)
     for path in (tmp_path, tmp_path / "vocab.txt"):
         again = load_vocabulary(path)
         assert (again, again.sha256) == (vocabulary, vocabulary.sha256)
     plain = Vocabulary(vocabulary.tokens)
     assert len({plain.sha256, plain.replace(strip_accents=False).sha256, vocabulary.sha256}) == 3
     (tmp_path / "plain").mkdir()
-    save_vocabulary(plain, tmp_path / "plain")
+    as_tokenizer(plain, True).save(tmp_path / "plain")
     assert [path.name for path in (tmp_path / "plain").iterdir()] == ["vocab.txt"]
     assert vocabulary.replace(tokens=(*vocabulary.tokens, "more")).begins_with(vocabulary.sha256)
     assert not vocabulary.begins_with(plain.sha256)
@@ -86,11 +86,15 @@ def folder_with(tmp_path, settings=None, tokenizer=None):
 
 def test_the_settings_of_a_bert_tokenizer_come_before_its_tokenizer_json(tmp_path):
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": None}
-    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == (None, True, False)
+    assert settings_in(folder_with(tmp_path, settings, {})) == (None, True, False)
     settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "tokenize_chinese_chars": False}
-    vocabulary, lower_case = read_word_piece(folder_with(tmp_path, settings, {}))
-    assert (vocabulary.tokenize_chinese_chars, lower_case) == (True, True)
+    assert settings_in(folder_with(tmp_path, settings, {}))[1:] == (True, True)
+
+
+def settings_in(folder, **options):
+    tokenizer = read_word_piece(folder, **options)
+    vocabulary = tokenizer.vocabulary
+    return vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, tokenizer.do_lower_case
 
 
 def test_the_vocabulary_of_an_mpnet_needs_no_stated_class(tmp_path):
@@ -130,10 +134,8 @@ def test_a_class_fills_what_its_settings_leave_out(config, settings, in_file, ex
     normalizer |= {"type": "BertNormalizer", "clean_text": True}
     folder = folder_with(tmp_path, settings, {"normalizer": normalizer})
     (folder / "config.json").write_text(json.dumps(config))
-    vocabulary, lower_case = read_word_piece(folder)
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == expected
-    vocabulary, lower_case = read_word_piece(folder, makes_rows=False)  # sentence-transformers reads one file only
-    assert (vocabulary.strip_accents, vocabulary.tokenize_chinese_chars, lower_case) == in_file
+    assert settings_in(folder) == expected
+    assert settings_in(folder, makes_rows=False) == in_file  # sentence-transformers reads one file only
 
 
 def rows(kind, sep, cls):

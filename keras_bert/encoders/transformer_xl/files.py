@@ -259,7 +259,7 @@ def _config(values: Mapping, file: str) -> TransformerXLConfig:
 def _checkpoint(path, kind, config, tensors, ignored) -> BertCheckpoint:
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     vocabulary = StreamVocabulary.find(folder)
-    return BertCheckpoint(path, kind, config, vocabulary, tensors, ignored=tuple(ignored), says_casing=True)
+    return BertCheckpoint(path, kind, config, vocabulary, tensors, ignored=tuple(ignored))
 
 
 def _named(

@@ -28,7 +28,7 @@ from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.program.long_work import long_work
-from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
@@ -82,7 +82,7 @@ class PortableFolder:
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
         config: the `BertConfig`.
-        vocabulary: the tokens.
+        tokenizer: makes ids from texts.
         network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels.
     """
 
@@ -93,7 +93,7 @@ class PortableFolder:
     max_seq_length: int
     weights: str
     config: Any
-    vocabulary: TokenTable
+    tokenizer: TokenTable
     network: Mapping[str, Any] | None = None
 
 
@@ -135,7 +135,6 @@ def write_portable(
         )
     longest = options.max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
     model.config.check_sequence_length(longest)
-    tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
         with padded(model), long_work(f"writing {FORMATS[format].file}"):
             write(model, os.path.join(folder, FORMATS[format].file), weights)
@@ -145,10 +144,10 @@ def write_portable(
         if options.text_pairs:
             settings["text_pairs"] = True
         model.config.save(os.path.join(folder, CONFIG_FILE))
-        save_vocabulary(model.vocabulary, folder)
+        model.tokenizer.save(folder)
         sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
         write_description(folder, format, stored_kind(model), settings, longest, weights, sums)
-        _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
+        _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(model.tokenizer))
     return os.fspath(path)
 
 
@@ -237,7 +236,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
         longest,
         checked(values.get("weights"), str, "weights", export_file),
         config,
-        vocabulary,
+        as_tokenizer(vocabulary, config.do_lower_case),
         network,
     )
 

@@ -16,8 +16,6 @@ from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.serving.portable.runtimes import Runtime
 from keras_bert.tasks import fitting
-from keras_bert.tokenization.kinds import python_tokenizer
-from keras_bert.tokenization.token_lists import PythonForm
 from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
@@ -33,7 +31,7 @@ class LoadedModel:
         engine: `engine.run(features)` returns the outputs of the network.
         runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
         path: the folder of the export; of a SavedModel that of the version.
-        kind, config, vocabulary: as of a Keras model.
+        kind, config, tokenizer, vocabulary: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
     Raises:
@@ -46,8 +44,7 @@ class LoadedModel:
             raise InputError(f"{folder.path}/{EXPORT_FILE}: the format of a {self.kind} is {SAVED_MODEL} only.")
         self.runtime = runtime
         self.path = os.path.dirname(folder.path) if folder.format == SAVED_MODEL else folder.path  # without "assets"
-        self.config, self.vocabulary = folder.config, folder.vocabulary
-        self.tokenizer = PythonForm(python_tokenizer(self.vocabulary, self.config.do_lower_case))
+        self.config, self.tokenizer, self.vocabulary = folder.config, folder.tokenizer, folder.tokenizer.vocabulary
         self.max_seq_length = folder.max_seq_length
         for name, setting in task.export.settings.items():
             value = folder.settings.get(name, setting.default)

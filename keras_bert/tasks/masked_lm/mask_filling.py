@@ -17,8 +17,6 @@ from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens, filled_t
 from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
 from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
-from keras_bert.tokenization import kinds
-from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
 
 Answer = TypeVar("Answer")
@@ -33,11 +31,6 @@ def check_masked_lm(model) -> None:
         )
     tokenizer_of(model)  # raises without a vocabulary
     model.warn_if_untrained([MASKED_LM])
-
-
-def python_tokenizer(model) -> Tokenizer:
-    """Returns the Python tokenizer of a model, which knows tokens and decodes ids."""
-    return kinds.python_tokenizer(model.vocabulary, model.config.do_lower_case)
 
 
 def checked_texts(texts, what: str = "text") -> list[str]:
@@ -123,9 +116,8 @@ def fill_masks(
     """
     check_masked_lm(model)
     texts = checked_texts(texts)
-    tokenizer = python_tokenizer(model)
     if targets is not None:
-        candidates = target_ids(targets, tokenizer)
+        candidates = target_ids(targets, model.tokenizer)
         top_k = len(candidates)
     else:
         candidates = np.arange(model.config.vocab_size)
@@ -140,7 +132,7 @@ def fill_masks(
         found = _fill_the_surest_first(model, rows, best, batch_size)
     else:
         found = score_masks(model, [row.ids for row in rows], [row.positions for row in rows], best, batch_size)
-    return filled_texts(mask_arrays(rows, found, tokenizer.tokens), {"text": texts}, tokenizer) or []
+    return filled_texts(mask_arrays(rows, found, model.tokenizer.tokens), {"text": texts}, model.tokenizer) or []
 
 
 def mask_arrays(rows: Sequence[MaskedRow], found: Sequence[Best], tokens: Sequence[str]) -> dict[str, list]:

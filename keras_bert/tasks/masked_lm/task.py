@@ -23,7 +23,6 @@ from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
     fill_masks,
     mask_arrays,
-    python_tokenizer,
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
@@ -67,7 +66,7 @@ class MaskedLMTask(TextTask):
     def rows_to_explain(self, examples: list[str], targets, max_seq_length, batch_size):
         """Explains the logit of a token in place of the first [MASK] of each text; by default of the likeliest."""
         check_masked_lm(self.model)
-        tokenizer = python_tokenizer(self.model)
+        tokenizer = self.model.tokenizer
         masked = masked_rows(examples, self.tokenizer, self.checked_length(max_seq_length))
         ids, columns = [row.ids for row in masked], [row.positions for row in masked]
         tokens = score_masks(self.model, ids, columns, lambda _, scores: int(scores[0].argmax()), batch_size)

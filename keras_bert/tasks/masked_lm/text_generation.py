@@ -15,7 +15,6 @@ from keras_bert.program.options import Options, documented, option
 from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
     checked_texts,
-    python_tokenizer,
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
@@ -114,7 +113,7 @@ class _Writer:
     def __init__(self, model, prompts: list[str], options: GenerationOptions, batch_size: int):
         self.model, self.prompts, self.options, self.batch_size = model, prompts, options, batch_size
         self.vocabulary = model.vocabulary
-        self.tokenizer, longest = python_tokenizer(model), checked_length(model.config, None)
+        self.tokenizer, longest = model.tokenizer, checked_length(model.config, None)
         mask = self.vocabulary.special_tokens.mask
         self.rows, self.first_columns = [], []
         for number, prompt in enumerate(prompts, start=1):

@@ -36,7 +36,6 @@ from keras_bert.tasks.embedding.checkpoint import KIND as OF_TEXTS
 from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length
 from keras_bert.tokenization.added_tokens import AddedToken
-from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _KIND = "MultiVectorEncoder"
@@ -132,11 +131,10 @@ def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheck
     Raises:
         InputError: a mark is no token of the vocabulary.
     """
-    vocabulary = checkpoint.vocabulary
-    encode = python_tokenizer(vocabulary, checkpoint.config.do_lower_case).encode
-    is_word_piece, contents = isinstance(vocabulary, Vocabulary), []
+    tokenizer: Any = checkpoint.tokenizer
+    is_word_piece, contents = isinstance(checkpoint.vocabulary, Vocabulary), []
     for mark in (found[0] for found in map(_MARK.match, prompts) if found):
-        if mark not in vocabulary.ids or (not is_word_piece and encode(mark) != [vocabulary.ids[mark]]):
+        if mark not in tokenizer.ids or (not is_word_piece and tokenizer.encode(mark) != [tokenizer.ids[mark]]):
             raise InputError(
                 f"{checkpoint.path}: the mark {mark!r:.50} is no token of the vocabulary, so it would be cut into "
                 f"pieces. Use tokens that it has, such as [unused0], or add it: new_tokens=[{mark!r:.50}]"
@@ -145,8 +143,8 @@ def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheck
     if not is_word_piece:
         return checkpoint
     marks = dict.fromkeys(AddedToken(mark, normalized=False, special=True) for mark in contents)
-    others = (token for token in vocabulary.added_tokens if token.content not in contents)
-    return checkpoint.replace(vocabulary=vocabulary.replace(added_tokens=(*others, *marks)))
+    others = (token for token in tokenizer.added_tokens if token.content not in contents)
+    return checkpoint.replace(tokenizer=tokenizer.replace(added_tokens=(*others, *marks)))
 
 
 def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
@@ -210,19 +208,19 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     for length in (found.get("query_length"), found.get("document_length"), _length(found.get("query_expansion"))):
         checked_length(checkpoint.config, length if is_row_length(length) else None)
     prompts = found.get("prompts") or {}
-    if checkpoint.vocabulary is None:
+    if checkpoint.tokenizer is None:
         return found, checkpoint
     texts = [text for text in prompts.values() if isinstance(text, str)]  # the model refuses the others
     if prompts != told.get("prompts", {}):
         checkpoint = _with_marks(checkpoint, texts)
     remarks = []
-    encode = python_tokenizer(checkpoint.vocabulary, checkpoint.config.do_lower_case).encode
-    for text in texts:
-        mark = _MARK.match(text)
-        if mark and len(encode(mark[0])) > 1:
-            remarks.append(f"its mark {mark[0]!r:.50} is {len(encode(mark[0]))} tokens, as in sentence-transformers")
+    tokenizer: Any = checkpoint.tokenizer
+    for mark in filter(None, map(_MARK.match, texts)):
+        count = len(tokenizer.encode(mark[0]))
+        if count > 1:
+            remarks.append(f"its mark {mark[0]!r:.50} is {count} tokens, as in sentence-transformers")
     words = found.get("skiplist_words") or ()
-    missing = [word for word in words if isinstance(word, str) and word not in checkpoint.vocabulary.ids]
+    missing = [word for word in words if isinstance(word, str) and word not in tokenizer.ids]
     if missing:
         remarks.append(f"words of the skip list that are not one token are ignored: {', '.join(missing)[:100]}")
     return found, checkpoint.replace(remarks=(*checkpoint.remarks, *remarks))

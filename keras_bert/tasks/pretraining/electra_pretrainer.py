@@ -134,7 +134,6 @@ class ElectraPretrainer(FeatureModel):
             self.discriminator = ReplacedTokenDetector(config, dtype=dtype, name="discriminator")
             tables = self.encoder.embeddings
             self.generator = MaskedLM(small, tables_of=tables, dtype=dtype, name="generator")
-        self.vocabulary = None
         self.seed_generator = random.SeedGenerator()
         self.built = True  # its models are built
 
@@ -144,15 +143,14 @@ class ElectraPretrainer(FeatureModel):
         return self.discriminator.encoder
 
     @property
-    def vocabulary(self) -> Any:
-        """The `TokenTable` of both models, or None."""
-        return self.discriminator.vocabulary
+    def tokenizer(self) -> Any:
+        """The tokenizer of both models, or None."""
+        return self.discriminator.tokenizer
 
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Any) -> None:
-        for model in (getattr(self, name, None) for name in ("discriminator", "generator")):
-            if model is not None:  # they do not exist yet when the base class sets None
-                model.vocabulary = vocabulary
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Any) -> None:
+        self.generator.tokenizer = self.discriminator.tokenizer = tokenizer
+        self.config = self.config.with_casing_of(self.tokenizer)
 
     @staticmethod
     def narrowest(config: BertConfig, arguments: Mapping) -> tuple[BertConfig, dict]:

@@ -150,13 +150,13 @@ def _read_static_queries(
     checkpoint: BertCheckpoint, folder: ModelFolder, static: str
 ) -> tuple[dict[str, Any], StoredTensor]:
     """Returns the arguments and the weights of the SparseStaticEmbedding in the folder `static`."""
-    path, config, vocabulary = folder.path, checkpoint.config, checkpoint.vocabulary
+    path, config, tokenizer = folder.path, checkpoint.config, checkpoint.tokenizer
     file, values = os.path.join(static, MODULE_CONFIG_FILE), config_of(static)
     KnownKeys(used=("frozen", "path")).check(values, file)
-    own, casing, _ = read_tokenizer(static, config.vocab_size)
-    if vocabulary is None or own is None:
-        raise InputError(f"{path}: there is no tokenizer for {'documents' if vocabulary is None else 'queries'}.")
-    if own.tokens != vocabulary.tokens or casing.get("do_lower_case", config.do_lower_case) != config.do_lower_case:
+    own, _ = read_tokenizer(static, config.vocab_size)
+    if tokenizer is None or own is None:
+        raise InputError(f"{path}: there is no tokenizer for {'documents' if tokenizer is None else 'queries'}.")
+    if own.tokens != tokenizer.tokens or own.do_lower_case not in (None, config.do_lower_case):
         raise InputError(f"{static}: the tokenizer of queries must be that of documents. Received: another one")
     arguments = {
         "static_queries": True,
@@ -165,7 +165,7 @@ def _read_static_queries(
     }
     table = member(values, "path", str, file)
     if table is not None:
-        return arguments, _weights_by_token((static, path), os.path.basename(table), vocabulary)
+        return arguments, _weights_by_token((static, path), os.path.basename(table), tokenizer)
     weights, stored = read_module_weights(static, folder.trust_pickle)
     if list(stored) != ["weight"]:
         raise InputError(f"{weights} must have one tensor, weight. Received: {', '.join(stored)[:200]}")
@@ -242,9 +242,9 @@ def _write_static_queries(checkpoint: BertCheckpoint, arguments: Mapping, folder
         weights = StoredTensor.of(np.ones(checkpoint.config.vocab_size, np.float32))
     with atomic_file(os.path.join(folder, MODULE_WEIGHTS_FILE)) as file:
         write_safetensors(file, {"weight": weights}, {"format": "pt"})
-    if checkpoint.vocabulary is None:
+    if checkpoint.tokenizer is None:
         return
-    write_tokenizer(folder, checkpoint.vocabulary, checkpoint.config)
+    write_tokenizer(folder, checkpoint.tokenizer, checkpoint.config)
     file = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     if os.path.isfile(file):
         with open(file, encoding="utf-8") as opened:

@@ -10,7 +10,6 @@ import reprlib
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.checkpoints.hugging_face import SAFETENSORS_FILE, named_as_ours, read_weights
 from keras_bert.checkpoints.hugging_face_config import (
@@ -22,6 +21,7 @@ from keras_bert.checkpoints.hugging_face_config import (
     config_values,
     fixed_values,
 )
+from keras_bert.checkpoints.hugging_face_tokenizer import read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.same_family import check_same_family
@@ -86,17 +86,16 @@ def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         ignored += [prefix + name for name in unknown]
     tensors.pop(form.OUTPUT_EMBEDDINGS, None)  # a second copy of the decoder's table
     ignored += [name for name in stored if not name.startswith(("encoder.", "decoder."))]
-    vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
-    remarks = [*remarks, *_generation_notes(path, values, vocabulary)]
+    tokenizer, remarks = read_tokenizer(path, config.vocab_size)
+    remarks = [*remarks, *_generation_notes(path, values, tokenizer)]
     return BertCheckpoint(
         path=path,
         kind="Hugging Face EncoderDecoderModel",
-        config=config.replace(**casing),
-        vocabulary=vocabulary,
+        config=config,
+        tokenizer=tokenizer,
         tensors=tensors,
         ignored=tuple(ignored),
         remarks=tuple(remarks),
-        says_casing=bool(casing),
     )
 
 
@@ -127,7 +126,7 @@ def write_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
     A decoder that shares the encoder's weights is written with a copy of them: transformers cannot share them.
     """
-    config, vocabulary = checkpoint.config, checkpoint.vocabulary
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
     names = config.family.hugging_face
     if not (names and names.decoder):
         raise InputError(
@@ -154,10 +153,10 @@ def write_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
         write_safetensors(file, written, {"format": "pt"})
     tokens = {"pad_token_id": 0}
-    if vocabulary is not None:
-        tokens = {"decoder_start_token_id": vocabulary.cls_id, "bos_token_id": vocabulary.cls_id}
-        tokens |= {"eos_token_id": vocabulary.sep_id, "pad_token_id": vocabulary.pad_id}
-        tokenizer.write_tokenizer(folder, vocabulary, config)
+    if tokenizer is not None:
+        tokens = {"decoder_start_token_id": tokenizer.cls_id, "bos_token_id": tokenizer.cls_id}
+        tokens |= {"eos_token_id": tokenizer.sep_id, "pad_token_id": tokenizer.pad_id}
+        write_tokenizer(folder, tokenizer, config)
     values = {
         "architectures": ["EncoderDecoderModel"],
         "model_type": "encoder-decoder",

@@ -17,7 +17,6 @@ from keras_bert.tasks.text_to_text.answers import WrittenText, writing_arrays, w
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
-from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
 
 _USUAL_NEW_TOKENS = 64
@@ -97,7 +96,7 @@ class TextToTextTask(TextTask):
         table = self.tokenizer.vocabulary
         special = {table.pad_id, table.cls_id, table.sep_id, table.mask_id}
         kept = [int(token_id) for token_id in ids if int(token_id) not in special]
-        return python_tokenizer(self.model.vocabulary, self.model.config.do_lower_case).decode(kept).strip()
+        return self.model.tokenizer.decode(kept).strip()
 
     def scores(self, examples: TextToTextExamples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
         """Returns `loss` (without label smoothing), `perplexity` and `token_accuracy` of the targets' tokens."""

@@ -10,7 +10,6 @@ from keras_bert import InputError, SpanClassifier
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import row_groups
 from keras_bert.tasks.question_answering.signatures import question_answering_signatures
-from keras_bert.tokenization.kinds import graph_tokenizer
 
 PIECES = [piece for letter in "abcdefghijklmnopqrstuvwxyzABé" for piece in (letter, f"##{letter}")]
 VOCABULARY = tiny.vocabulary("? . the", *PIECES)
@@ -28,9 +27,7 @@ def new_model(**arguments):
 
 def new_server(model):
     """The signatures of a model."""
-    return question_answering_signatures(
-        model, graph_tokenizer(model.vocabulary, model.config.do_lower_case), SignatureOptions(LENGTH)
-    )
+    return question_answering_signatures(model, model.tokenizer.graph(), SignatureOptions(LENGTH))
 
 
 def column(texts):
@@ -107,7 +104,7 @@ def test_tokens_have_the_logits_of_the_model_however_the_server_fills_them_up(se
 
 
 def test_an_export_needs_room_for_a_question_and_a_context(model):
-    tokenizer = graph_tokenizer(model.vocabulary, model.config.do_lower_case)
+    tokenizer = model.tokenizer.graph()
     with pytest.raises(InputError, match="max_seq_length must be a whole number of at least 5. Received: 4"):
         question_answering_signatures(model, tokenizer, SignatureOptions(4))
     question_answering_signatures(model, tokenizer, SignatureOptions(5))

@@ -13,7 +13,6 @@ from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.graph_tagging import EntityReader
 from keras_bert.tasks.tagging.model import TokenClassifier
 from keras_bert.tasks.tagging.signatures import tagging_signatures
-from keras_bert.tokenization.kinds import graph_tokenizer
 from keras_bert.tokenization.text_words import words_of_text
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
@@ -39,9 +38,7 @@ def new_model(labels):
 
 def new_server(model):
     """The signatures of a model."""
-    return tagging_signatures(
-        model, graph_tokenizer(model.vocabulary, model.config.do_lower_case), SignatureOptions(24)
-    )
+    return tagging_signatures(model, model.tokenizer.graph(), SignatureOptions(24))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.export import make_tokenizer
 from keras_bert.tasks.tagging.signatures import tagging_signatures
 from keras_bert.tasks.tagging.task import TaggingTask
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -49,7 +50,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return make_tokenizer(VOCABULARY, True)
+    return make_tokenizer(WordPieceTokenizer(VOCABULARY, True))
 
 
 def found(answer):
