@@ -17,7 +17,7 @@ from absl import flags
 
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_run import beam_pretraining_data
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 
 __all__ = ["beam_pretraining_data", "command"]
 
@@ -42,9 +42,6 @@ def main(beam_options: list[str]) -> None:
     print(summary)
 
 
-def command() -> None:
-    run_command(main, define_flags, passes_on=True)
-
-
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.program.options import Options, option
@@ -218,10 +218,6 @@ def main() -> None:
     print(f"{options['output_file']}: {summary}")
 
 
-def command() -> None:
-    """Console-script entry."""
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

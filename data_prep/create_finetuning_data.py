@@ -24,7 +24,7 @@ from absl import flags
 
 from data_prep.finetuning.finetuning_options import FinetuningOptions
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
@@ -309,9 +309,6 @@ def _files(task: str) -> dict[str, str]:
     return found | {part: path for part, path in named.items() if path}
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

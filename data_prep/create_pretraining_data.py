@@ -18,7 +18,7 @@ from absl import flags
 
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.local_run import create_pretraining_data, verify_pretraining_data
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import define_flag
 
 __all__ = ["command", "create_pretraining_data", "verify_pretraining_data"]
@@ -86,9 +86,6 @@ def _refuse_flags_of_making_beside_verify() -> None:
     refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

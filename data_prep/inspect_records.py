@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 
@@ -171,9 +171,6 @@ def _show_counts(paths: Sequence[str], vocabulary: "TokenTable | None") -> None:
         raise InputError(damage[0] + more)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -23,7 +23,7 @@ from dataclasses import MISSING
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.options import Options, option
@@ -179,9 +179,6 @@ def main() -> None:
     print(f"\nThe adapted model: {model_folder}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

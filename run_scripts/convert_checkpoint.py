@@ -14,7 +14,7 @@ Examples:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.long_work import long_work
 from keras_bert.program.option_flags import define_flag
 
@@ -113,9 +113,6 @@ def distil(arguments, reading) -> None:
     print(f"{arguments.output} ({arguments.format}): {size}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

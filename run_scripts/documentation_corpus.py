@@ -20,7 +20,7 @@ from typing import NamedTuple
 from absl import flags
 
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from run_scripts.documentation_text import Module, is_prose, read_packages
 
@@ -194,10 +194,6 @@ def main() -> None:
         print(f"{arguments.output_dir}/{split}.tsv: {len(examples):,} paragraphs of {len(LABELS)} libraries")
 
 
-def command() -> None:
-    """Console-script entry."""
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
 
 
@@ -48,9 +48,6 @@ def main():
     print(f"{arguments.output_file}: {shape[0]:,} vectors of {shape[1]} numbers")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

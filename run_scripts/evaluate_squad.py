@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 
@@ -98,9 +98,6 @@ def _say_what_is_missing(answers, predictions, path: str) -> None:
         print(f"{len(missing)} questions have no prediction and score 0, such as {missing[0]!r}", file=sys.stderr)
 
 
-def command() -> None:
-    run_command(main, define_flags, arguments=ARGUMENTS)
-
-
+command = command_of(main, define_flags, arguments=ARGUMENTS)
 if __name__ == "__main__":
     command()

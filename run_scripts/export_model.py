@@ -12,7 +12,7 @@ Examples:
 from absl import flags
 
 from keras_bert.config.signature_options import SignatureOptions
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_option_flags, given_values
 
 
@@ -81,9 +81,6 @@ def main():
     print(f"{type(model).__name__} exported to {version}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

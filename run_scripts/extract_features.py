@@ -12,7 +12,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import define_flag
 from run_scripts.asked_models import define_casing_flag, define_vector_flags
 from run_scripts.run_flags import define_use_tpu
@@ -60,9 +60,6 @@ def main():
     print(f"{arguments.output_file}: features of {count:,} texts")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -12,7 +12,7 @@ The model is a checkpoint, or a folder of export_model --format=onnx or litert, 
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag
 from run_scripts.asked_models import define_batch_size_flag, define_casing_flag, define_runtime_flags, open_model
 
@@ -63,9 +63,6 @@ def main():
         print(f"{answer}\n")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

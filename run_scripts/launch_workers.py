@@ -25,7 +25,7 @@ import time
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 
@@ -132,9 +132,6 @@ def _failed(workers: list[Worker]) -> Worker | None:
     return next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
 
 
-def command() -> None:
-    run_command(main, define_flags, passes_on=True)
-
-
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

@@ -9,7 +9,7 @@ Examples:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.json_files import parse_json_line
@@ -58,9 +58,6 @@ def read_examples(path: str) -> list[dict]:
     return rows
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -15,7 +15,7 @@ import functools
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
@@ -128,9 +128,6 @@ def _print_metadata(metadata) -> None:
                 print(f"  {direction} {key}  {tensor.dtype} {shape}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -25,7 +25,7 @@ from typing import Any
 from absl import flags
 
 from data_prep.finetuning.finetuning_options import FinetuningOptions
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
@@ -311,9 +311,6 @@ def _files(task_name: str | None, task) -> dict[str, str]:
     return found
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

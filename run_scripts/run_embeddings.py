@@ -36,7 +36,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
@@ -148,9 +148,6 @@ def _with_losses(sets: list[tuple], kind: str):
     return found[0] if len(found) == 1 else DataSets(found, FLAGS.sampler)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

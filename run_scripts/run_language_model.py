@@ -10,7 +10,7 @@ checkpoint in output_dir, with the memory of each row. The trained model is in o
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.training.run_options import LanguageModelOptions
@@ -70,9 +70,6 @@ def _train_and_evaluate() -> None:
         )
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

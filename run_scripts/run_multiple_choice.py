@@ -16,7 +16,7 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from run_scripts.fine_tuning_flags import (
     data_files,
@@ -121,9 +121,6 @@ def _read(path: str, columns: _Columns, with_labels: bool = True):
     return ChoiceExamples(prompts, choices, answers, path)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

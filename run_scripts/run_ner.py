@@ -19,7 +19,7 @@ import logging
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from run_scripts.fine_tuning_flags import (
     data_files,
     define_data_file_flags,
@@ -101,9 +101,6 @@ def _check_tags(examples, labels: list[str]) -> None:
     label_ids(examples, TagLabels.of(labels, "labels"))
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

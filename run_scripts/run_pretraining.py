@@ -26,7 +26,7 @@ model is in output_dir/model, which can be the --init_checkpoint of this command
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import (
     define_option_flags,
@@ -211,9 +211,6 @@ def _train_and_evaluate() -> None:
         )
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

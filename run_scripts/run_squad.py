@@ -13,7 +13,7 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
@@ -103,9 +103,6 @@ def _read(flag: str, purpose: str, has_answers: bool | None):
     return read_squad(FLAGS[flag].value, has_answers=has_answers, skip_missing=FLAGS.skip_missing)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -13,7 +13,7 @@ docs/text_to_text.md describes all of it.
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from run_scripts.fine_tuning_flags import (
@@ -61,9 +61,6 @@ def _read(path: str, needs_targets: bool = True):
     return TextToTextExamples(sources, targets, path)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -18,7 +18,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import define_flag
 from run_scripts.asked_models import (
     check_reranker_flags,
@@ -175,9 +175,6 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
             print(f"  {hit.score:.4f}  {'' if hit.id is None else f'{hit.id}  '}{hit.text}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

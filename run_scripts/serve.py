@@ -18,7 +18,7 @@ import os
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
 from keras_bert.tf_serving.server.request_limits import ServerOptions
@@ -86,9 +86,6 @@ def _announce(address) -> None:
         )
 
 
-def command() -> None:
-    run_command(main, define_flags, repeated="FOLDER")
-
-
+command = command_of(main, define_flags, repeated="FOLDER")
 if __name__ == "__main__":
     command()

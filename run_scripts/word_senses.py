@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag
 from run_scripts.asked_models import define_casing_flag
 
@@ -76,9 +76,6 @@ def _sentences(lines: list[str], language: str) -> list[str]:
     return [sentence for line in lines for sentence in split_sentences(line, language)]
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()
