@@ -151,7 +151,6 @@ class _Data:
 
     def __init__(self, task_name: str | None, problem_type: str, task):
         from data_prep.create_finetuning_data import make_task
-        from keras_bert.tasks.classification.examples import TextExamples
 
         self.task_name, self.problem_type = task_name, problem_type
         options = FinetuningOptions(**flag_values(FinetuningOptions, but=_OF_OTHER_TASKS))
@@ -165,16 +164,9 @@ class _Data:
             reader.settle()  # determines the labels, and checks those of the other files
         self.labels = list(reader.labels) or None
         _check_same_columns(list(reader.examples.values()))
-        examples = {
-            part: TextExamples(
-                found.texts, found.second_texts, found.labels, found.source, may_be_empty=part.startswith("predict")
-            )
-            for part, found in reader.examples.items()
-        }
-        self.train = examples.get("train")
-        self.dev = {part: found for part, found in examples.items() if part.startswith("eval")}
-        self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
-
+        self.train = reader.examples.get("train")
+        self.dev = {part: found for part, found in reader.examples.items() if part.startswith("eval")}
+        self.test = {part: found for part, found in reader.examples.items() if part.startswith("predict")}
         self.kind = "SentenceClassifier" if FLAGS.few_shot else "SequenceClassifier"
 
     def train_in(self, output_dir: str, options) -> None:
