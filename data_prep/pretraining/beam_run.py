@@ -56,7 +56,7 @@ def beam_pretraining_data(
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from data_prep.pretraining.beam_files import BeamFiles
-    from data_prep.pretraining.beam_job import describe_job
+    from data_prep.pretraining.beam_layout import describe_job
     from data_prep.pretraining.beam_pipeline import add_pipeline
 
     job = describe_job(
