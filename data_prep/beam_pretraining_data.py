@@ -18,10 +18,9 @@ from absl import flags
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_run import beam_pretraining_data
 from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import flags_by_name
 
 __all__ = ["beam_pretraining_data", "command"]
-
-FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
@@ -33,13 +32,8 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    summary = beam_pretraining_data(
-        **record_flags.record_arguments(),
-        output_dir=FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        beam_options=beam_options,
-    )
-    print(summary)
+    arguments = record_flags.record_arguments() | flags_by_name("output_dir", "num_shards")
+    print(beam_pretraining_data(**arguments, beam_options=beam_options))
 
 
 command = command_of(main, define_flags, passes_on=True)

@@ -19,7 +19,7 @@ from absl import flags
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.local_run import create_pretraining_data, verify_pretraining_data
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 
 __all__ = ["command", "create_pretraining_data", "verify_pretraining_data"]
 
@@ -67,10 +67,7 @@ def main() -> None:
 
     summary = create_pretraining_data(
         **record_flags.record_arguments(),
-        output_file=FLAGS.output_file,
-        output_dir=FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        tokenized_corpus=FLAGS.tokenized_corpus,
+        **flags_by_name("output_file", "output_dir", "num_shards", "tokenized_corpus"),
         num_processes=FLAGS.num_processes or available_cores(),
         show_progress=True,
     )

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def count_records(
-    paths: Sequence[str],
-    vocabulary: "TokenTable | None" = None,
-    *,
-    sample: int = 0,
-    show_progress: bool = False,
+    paths: Sequence[str], vocabulary: "TokenTable | None" = None, *, sample: int = 0, show_progress: bool = False
 ) -> "tuple[RecordCounts, list[str]]":
     """Reads record files once, in bounded memory.
 
@@ -59,11 +55,7 @@ def count_records(
 
 
 def shown_records(
-    paths: Sequence[str],
-    vocabulary: "TokenTable | None" = None,
-    *,
-    num_examples: int = 3,
-    first_record: int = 1,
+    paths: Sequence[str], vocabulary: "TokenTable | None" = None, *, num_examples: int = 3, first_record: int = 1
 ) -> Iterator[str]:
     """Yields records as text, headed by the name of their file and their number.
 
@@ -129,9 +121,7 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
     flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "The vocabulary, a file or a folder (default: beside the records or in the folder above).",
+        "vocab_file", None, "The vocabulary, a file or a folder (default: beside the records or in the folder above)."
     )
     define_flag("num_examples", 3, "Records to show as text.", at_least=0)
     define_flag("first_record", 1, "Number of the first record to show.", at_least=1)

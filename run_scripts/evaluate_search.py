@@ -23,7 +23,7 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import (
     check_reranker_flags,
     define_reranker_flags,
@@ -81,14 +81,10 @@ def main():
     scores = evaluate_search(
         model,
         *collection,
-        ks=arguments.ks,
         index=index,
-        exact=arguments.exact,
         others=_other_models(),
-        hybrid=arguments.hybrid,
         reranker=load_reranker(),
-        num_candidates=arguments.num_candidates,
-        batch_size=arguments.batch_size,
+        **flags_by_name("ks", "exact", "hybrid", "num_candidates", "batch_size"),
     )
     num_queries = sum(map(bool, collection.relevant.values()))
     print(f"Queries: {num_queries:,}, each ranked against all documents: {len(collection.corpus):,}")
@@ -114,7 +110,7 @@ def _collection():
     refuse_flags_without_effect(arguments.data_dir, "without --data_dir", "split", "strict")
     if arguments.data_dir:
         return read_beir_folder(arguments.data_dir, arguments.split, strict=arguments.strict)
-    options = {"corpus_files": arguments.corpus_files, "has_header": arguments.has_header}
+    options = flags_by_name("corpus_files", "has_header")
     return read_search_pairs(arguments.pairs_file, arguments.text_columns, **options)
 
 

@@ -13,7 +13,7 @@ from absl import flags
 
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.command_line import command_of
-from keras_bert.program.option_flags import define_option_flags, given_values
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, given_values
 
 
 def define_flags() -> None:
@@ -26,18 +26,10 @@ def define_flags() -> None:
         required=True,
     )
     flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx"], "For which runtime.")
-    flags.DEFINE_enum(
-        "model_class",
-        None,
-        ["encoder", "sentence_encoder", "masked_lm"],
-        "What to make of a checkpoint; the default is what was saved.",
-    )
-    flags.DEFINE_enum(
-        "dtype",
-        None,
-        ["float32", "bfloat16"],
-        "The dtype of the weights and the computation; bfloat16 halves the size.",
-    )
+    help = "What to make of a checkpoint; the default is what was saved."
+    flags.DEFINE_enum("model_class", None, ["encoder", "sentence_encoder", "masked_lm"], help)
+    help = "The dtype of the weights and the computation; bfloat16 halves the size."
+    flags.DEFINE_enum("dtype", None, ["float32", "bfloat16"], help)
     flags.DEFINE_enum(
         "weights",
         None,
@@ -69,15 +61,8 @@ def main():
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
-    version = export_for_serving(
-        model,
-        arguments.output_dir,
-        format=arguments.format,
-        core_operations=arguments.core_operations,
-        dtype=arguments.dtype,
-        weights=arguments.weights,
-        **given_values(SignatureOptions),
-    )
+    how = flags_by_name("format", "core_operations", "dtype", "weights") | given_values(SignatureOptions)
+    version = export_for_serving(model, arguments.output_dir, **how)
     print(f"{type(model).__name__} exported to {version}")
 
 

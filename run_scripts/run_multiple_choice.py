@@ -18,12 +18,8 @@ from absl import flags
 
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from run_scripts.fine_tuning_flags import (
-    data_files,
-    define_data_file_flags,
-    define_fine_tuning_flags,
-    run_task,
-)
+from keras_bert.program.option_flags import flags_by_name
+from run_scripts.fine_tuning_flags import data_files, define_data_file_flags, define_fine_tuning_flags, run_task
 
 FLAGS = flags.FLAGS
 
@@ -75,8 +71,8 @@ def _columns() -> dict[str, Any]:
         raise InputError(
             f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. Name the columns of other files."
         )
-    names = ("text_column", "choice_columns", "choice_prefix_column", "label_column")
-    given = {name: FLAGS[name].value for name in names if FLAGS[name].value}
+    given = flags_by_name("text_column", "choice_columns", "choice_prefix_column", "label_column")
+    given = {column: value for column, value in given.items() if value}
     columns = {"has_header": FLAGS.has_header, **_TASKS.get(name, {}), **given}
     if "choice_columns" not in columns:
         raise InputError(

@@ -31,6 +31,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import (
     define_option_flags,
     flag_values,
+    flags_by_name,
     given_values,
     options_of_flags,
     refuse_unneeded_flags,
@@ -185,8 +186,7 @@ def _train_and_evaluate() -> None:
         **eval_lengths,
         "vocabulary": vocabulary,
         "masking": eval_masking,
-        "eval_batch_size": FLAGS.eval_batch_size,
-        "max_eval_steps": FLAGS.max_eval_steps,
+        **flags_by_name("eval_batch_size", "max_eval_steps"),
     }
     if FLAGS.do_train:
         watched = PretrainingEvaluation(eval_files, **evaluated) if FLAGS.do_eval and FLAGS.eval_input_file else None

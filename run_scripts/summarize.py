@@ -7,7 +7,7 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import command_of
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_casing_flag
 
 
@@ -40,14 +40,8 @@ def main():
     from keras_bert.models.encoder_base import Encoder
 
     encoder = Encoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
-    summary = summarize(
-        encoder,
-        text,
-        arguments.num_sentences,
-        method=arguments.method,
-        diversity=arguments.diversity,
-        language=arguments.language,
-    )
+    how = flags_by_name("method", "diversity", "language")
+    summary = summarize(encoder, text, arguments.num_sentences, **how)
     if arguments.output_file:
         write_json(arguments.output_file, dataclasses.asdict(summary), indent=1)
     for sentence in summary.chosen:

@@ -11,7 +11,7 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import command_of
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_casing_flag
 
 _MOST_SHOWN = 5  # occurrences of each group
@@ -48,14 +48,8 @@ def main():
     encoder = Encoder.from_pretrained(
         arguments.init_checkpoint, output_hidden_states=True, do_lower_case=arguments.do_lower_case
     )
-    found = word_vectors(
-        encoder,
-        sentences,
-        arguments.word,
-        layers=arguments.layers,
-        max_occurrences=arguments.max_occurrences,
-        batch_size=arguments.batch_size,
-    )
+    how = flags_by_name("layers", "max_occurrences", "batch_size")
+    found = word_vectors(encoder, sentences, arguments.word, **how)
     groups, coordinates = cluster(found.vectors, arguments.num_groups), project(found.vectors)
     title = f"{', '.join(arguments.word)} in {arguments.input_file}"
     write_word_senses(arguments.output_dir, sentences, found, coordinates, groups, title=title, plot=arguments.plot)

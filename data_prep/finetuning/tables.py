@@ -392,10 +392,7 @@ def _json_list(path: str) -> list:
 def _separator_hint(names: Sequence[str]) -> str:
     """Returns advice for a table with a single column whose lines contain another separator."""
     if len(names) == 1:
-        for separator, name, advice in (
-            ("\t", "tabs", "Name the file .tsv"),
-            (",", "commas", "Name the file .csv"),
-        ):
+        for separator, name, advice in (("\t", "tabs", "Name the file .tsv"), (",", "commas", "Name the file .csv")):
             if separator in names[0]:
                 return (
                     f"The first line has {name} between its values. .csv files need commas, .tsv files tabs. {advice}."

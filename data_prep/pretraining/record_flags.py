@@ -10,7 +10,7 @@ from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, options_of_flags, refuse_unneeded_flags
 
 if TYPE_CHECKING:
     from keras_bert.tokenization.tokenizer import TokenTable
@@ -69,6 +69,5 @@ def record_arguments() -> dict[str, Any]:
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
     check_casing_flag(load_vocabulary(FLAGS.vocab_file))
-    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
-    given = {name: FLAGS[name].value for name in names}
+    given = flags_by_name("input_file", "vocab_file", "compression", "use_v2_feature_names")
     return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}

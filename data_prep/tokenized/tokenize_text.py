@@ -104,15 +104,7 @@ def tokenize_text(
     if append and not has_corpus(path) and not is_unfinished(path):
         raise InputError(f"There is no tokenised corpus in {path} to add text to.")
     with open_corpus_writer(path, vocabulary, source) as writer:
-        _add_text(
-            writer,
-            source,
-            path,
-            vocabulary,
-            settings,
-            pool or WorkerPool(1),
-            show_progress,
-        )
+        _add_text(writer, source, path, vocabulary, settings, pool or WorkerPool(1), show_progress)
     return TokenizedCorpus.open(path)
 
 
