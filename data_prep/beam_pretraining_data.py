@@ -13,8 +13,6 @@ Dataflow, Flink and Spark. To resume a failed run, give the same command again: 
 finished record files are kept.
 """
 
-from absl import flags
-
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_run import beam_pretraining_data
 from keras_bert.program.command_line import command_of
@@ -22,13 +20,7 @@ from keras_bert.program.option_flags import flags_by_name
 
 __all__ = ["beam_pretraining_data", "command"]
 
-
-def define_flags() -> None:
-    flags.DEFINE_string("output_dir", None, "A folder for the TFRecord files.")
-    flags.DEFINE_integer(
-        "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
-    )
-    record_flags.define_record_flags()
+define_flags = record_flags.define_record_flags
 
 
 def main(beam_options: list[str]) -> None:

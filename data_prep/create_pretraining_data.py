@@ -27,19 +27,11 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("output_file", None, "TFRecord files to write, separated by commas. Existing files are replaced.")
-    flags.DEFINE_string("output_dir", None, "Instead of --output_file: a folder for the TFRecord files.")
-    flags.DEFINE_integer(
-        "num_shards",
-        None,
-        "With --output_dir: the number of files (default: one for every 100 documents up to 16, more for large text).",
-    )
+    help = "Instead of --output_dir: TFRecord files to write, separated by commas. Existing files are replaced."
+    flags.DEFINE_list("output_file", None, help)
     record_flags.define_record_flags()
-    flags.DEFINE_string(
-        "tokenized_corpus",
-        None,
-        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds.",
-    )
+    help = "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds."
+    flags.DEFINE_string("tokenized_corpus", None, help)
     define_flag(
         "num_processes", None, "Number of processes that tokenise and write (default: one per core).", at_least=1
     )
@@ -53,7 +45,10 @@ def define_flags() -> None:
 
 def main() -> None:
     refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "num_shards")
-    _refuse_flags_of_making_beside_verify()
+    defined = [flag for module in (__name__, record_flags) for flag in FLAGS.get_key_flags_for_module(module)]
+    read = ("output_file", "output_dir", "tokenized_corpus", "verify")
+    made = [flag.name for flag in defined if flag.name not in read]
+    refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
     if FLAGS.verify:
         manifest = verify_pretraining_data(
             FLAGS.output_file, FLAGS.output_dir, FLAGS.tokenized_corpus, show_progress=True
@@ -74,13 +69,6 @@ def main() -> None:
     print(summary)
     first_record = next(record for path in summary.files for record in iterate_records(path))
     print(f"\nfirst example\n{show_record(first_record, load_vocabulary(FLAGS.vocab_file))}")
-
-
-def _refuse_flags_of_making_beside_verify() -> None:
-    read = ("output_file", "output_dir", "tokenized_corpus", "verify")
-    defined = [flag for module in (__name__, record_flags) for flag in FLAGS.get_key_flags_for_module(module)]
-    made = [flag.name for flag in defined if flag.name not in read]
-    refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
 
 
 command = command_of(main, define_flags)

@@ -13,22 +13,20 @@ files are read up to the damage, the damage is reported, and the exit code is 1.
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
+from data_prep.inspection.record_counts import RecordCounts
+from data_prep.inspection.record_text import show_record
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
-
-if TYPE_CHECKING:
-    from data_prep.inspection.record_counts import RecordCounts
-    from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 
 
 def count_records(
-    paths: Sequence[str], vocabulary: "TokenTable | None" = None, *, sample: int = 0, show_progress: bool = False
-) -> "tuple[RecordCounts, list[str]]":
+    paths: Sequence[str], vocabulary: TokenTable | None = None, *, sample: int = 0, show_progress: bool = False
+) -> tuple[RecordCounts, list[str]]:
     """Reads record files once, in bounded memory.
 
     Args:
@@ -38,7 +36,6 @@ def count_records(
     Returns:
         the counts, and a line in words for each damaged file, which is counted up to the damage.
     """
-    from data_prep.inspection.record_counts import RecordCounts
     from keras_bert.program.long_work import progress_bar
 
     most = math.ceil(sample / len(paths)) if sample else None
@@ -55,7 +52,7 @@ def count_records(
 
 
 def shown_records(
-    paths: Sequence[str], vocabulary: "TokenTable | None" = None, *, num_examples: int = 3, first_record: int = 1
+    paths: Sequence[str], vocabulary: TokenTable | None = None, *, num_examples: int = 3, first_record: int = 1
 ) -> Iterator[str]:
     """Yields records as text, headed by the name of their file and their number.
 
@@ -65,7 +62,6 @@ def shown_records(
     Raises:
         InputError: the files are damaged, or no file has this many records.
     """
-    from data_prep.inspection.record_text import show_record
     from keras_bert.program.record_files import iterate_records
 
     num_shown = 0
@@ -85,14 +81,11 @@ def shown_records(
         raise InputError(f"There is no record {first_record:,} in these files. Give a smaller --first_record.")
 
 
-def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> "tuple[TokenTable | None, str]":
+def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> tuple[TokenTable | None, str]:
     """Returns the vocabulary of record files, and where it is in words. Without one, ids stand for tokens.
 
-    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside
-    the records have its hash, or have none.
-
-    Raises:
-        InputError: the vocabulary that the user named cannot be read.
+    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside the
+    records have its hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
     """
     from keras_bert.records.manifests import read_manifests, real_path, vocabulary_hashes
     from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary
@@ -149,7 +142,7 @@ def main() -> None:
         _show_counts(paths, vocabulary)
 
 
-def _show_counts(paths: Sequence[str], vocabulary: "TokenTable | None") -> None:
+def _show_counts(paths: Sequence[str], vocabulary: TokenTable | None) -> None:
     counts, damage = count_records(paths, vocabulary, sample=FLAGS.sample, show_progress=True)
     if not counts.num_records and not damage:
         raise InputError(f"There is not one record in the {len(paths)} file(s) of {', '.join(FLAGS.input_file)}.")

@@ -55,14 +55,12 @@ class Classification(FinetuningTask):
         rows, is_cut, _ = text_rows(found.texts[examples], second_texts, tokenizer, length)
         batch = rows.padded(length)
         is_labelled = part in self._ids
-        unknown = np.zeros((len(is_cut), *self._label_shape()), np.int64)
+        num_labels = next(field.length for field in self.record(part) if field.name == features.LABEL_IDS)
+        unknown = np.zeros((len(is_cut), num_labels), np.int64)
         batch[features.LABEL_IDS] = self._ids[part][examples] if is_labelled else unknown
         batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
         self.counts[part]["cut_texts"] += int(is_cut.sum())
         return batch
-
-    def _label_shape(self) -> tuple[int, ...]:
-        return (1,)
 
     def _reader(self):
         return labelled_text.read_labelled_text
@@ -151,9 +149,6 @@ class MultiLabel(Classification):
 
     def record(self, part: str) -> list[Feature]:
         return features.multi_label_features(self.options.max_seq_length, len(self.labels))
-
-    def _label_shape(self) -> tuple[int, ...]:
-        return (len(self.labels),)
 
     def _training_labels(self) -> list[str]:
         if len(self.options.label_columns) > 1:

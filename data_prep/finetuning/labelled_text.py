@@ -34,10 +34,8 @@ def read_labelled_text(
         text_column: name or number, from 0, of the column of the texts. A number may be written as a string.
         second_text_column: the same for the second text of pairs.
         label_column: the same for the labels; None reads no labels.
-        has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
+        has_header, left_out, skip_missing: as in `tables.read_rows` and `complete_rows`.
         may_be_empty: whether a text may be empty.
-        left_out: if given, bad rows are left out, and a description of each is appended here.
-        skip_missing: whether rows with an empty or missing value are left out; a warning says how many.
         read_label: takes a row and `label_column`.
 
     Raises:

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_options import FinetuningOptions
-from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask, has_labels
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.labelled_text import read_choices
 from keras_bert.program.errors import InputError

@@ -37,8 +37,7 @@ class BeamJob:
     """The description of a run, which all workers get.
 
     Args:
-        input_file: names and patterns, as the user gave them.
-        sources: the sources that match, in reading order.
+        input_file, sources: the patterns that the user gave, and what matches them, in reading order.
         corpus_manifest: the manifest of an empty corpus, as the local run would write it.
         request: everything that determines the records, for the manifest.
     """
@@ -207,8 +206,7 @@ def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -
 def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
     """Assigns parts of documents instead of whole documents if otherwise a file would have no record.
 
-    Raises:
-        InputError: the text is too short even for that.
+    Raises `InputError` if the text is too short even for that.
     """
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:

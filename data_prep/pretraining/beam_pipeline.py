@@ -11,7 +11,6 @@ The steps are the functions that the local run maps over processes. Beam moves t
 A worker holds one chunk in memory, or the tokens of one shard (two bytes each, twice) and one block of it.
 """
 
-import dataclasses
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -60,6 +59,8 @@ _COUNTERS = "keras_bert"
 Piece = tuple[bytes, bytes, bytes, bytes]
 
 _NO_PIECE = (b"", b"", b"", b"")
+# A finished shard: its number, its file, and the numbers of documents, sentences and tokens in it.
+ShardReport = tuple[int, FinishedShard, tuple[int, int, int]]
 
 
 def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
@@ -126,17 +127,6 @@ class Tokenize(beam.DoFn):
         yield key, encoded
 
 
-@dataclasses.dataclass(frozen=True)
-class ShardReport:
-    """A finished shard, and the amount of text in it."""
-
-    shard: int
-    finished: FinishedShard
-    num_documents: int
-    num_sentences: int
-    num_tokens: int
-
-
 def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
     """Splits the documents of a chunk by shard."""
     key, chunk = element
@@ -179,7 +169,7 @@ class WriteShard(beam.DoFn):
         path = layout.paths[shard]
         finished = _read_note(path) or self._write(shard, path, documents, numbers)
         Metrics.counter(_COUNTERS, "num_records").inc(finished.counts.num_records)
-        yield ShardReport(shard, finished, documents.num_documents, documents.num_sentences, documents.num_tokens)
+        yield shard, finished, (documents.num_documents, documents.num_sentences, documents.num_tokens)
 
     def _write(self, shard: int, path: str, documents: DocumentBlock, numbers: np.ndarray) -> FinishedShard:
         job, counts = self._job, RecordCounts()
@@ -204,23 +194,19 @@ class WriteShard(beam.DoFn):
 def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> None:
     """Writes the manifest and the other files that the local run puts beside the records.
 
-    Raises:
-        InputError: the text is too short for a single example. The empty files are removed.
+    Raises `InputError` if the text is too short for a single example. The empty files are removed.
     """
     files = BeamFiles()
-    reports = sorted(reports, key=lambda report: report.shard)
-    shards = [report.finished for report in reports]
-    names = [field.name for field in dataclasses.fields(plan.ShardSizes)]
-    columns = [[getattr(report, name) for report in reports] for name in names]
+    _, shards, sizes = zip(*sorted(reports, key=lambda report: report[0]), strict=True)
     folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
     try:
-        plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options)
+        plan.check_shards(layout.corpus, plan.ShardSizes(*np.array(sizes).T), job.options)
     except InputError:
         files.remove([*layout.paths, *map(_note_path, layout.paths)])
         raise
     counts = sum((shard.counts for shard in shards), RecordCounts())
     summary = PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts)
-    folder.finish(summary, shards, job.record if job.compression == "none" else None)
+    folder.finish(summary, list(shards), job.record if job.compression == "none" else None)
     # The notes, and temporary files of killed workers.
     notes = {os.path.basename(_note_path(path)) for path in layout.paths}
     leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]
