@@ -30,6 +30,7 @@ from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
+from keras_bert.program.option_flags import flags_by_name
 
 
 def define_flags() -> None:
@@ -136,10 +137,8 @@ def write_documentation_corpus(
 ) -> Documentation:
     """Writes `corpus.txt`, `train.tsv` and `test.tsv` into a new folder, and returns their content.
 
-    The same packages always give the same files.
-
-    Raises:
-        InputError: the folder is not empty or cannot be written to, or the installed packages have less text.
+    The same packages always give the same files. Raises `InputError` if the folder is not empty or cannot be written
+    to, or the installed packages have less text.
     """
     check_output_folder(output_dir)
     documentation = collect_documentation(num_train=num_train, num_test=num_test)
@@ -295,9 +294,7 @@ def is_prose(text: str) -> bool:
 
 def main() -> None:
     arguments = flags.FLAGS
-    corpus, splits = write_documentation_corpus(
-        arguments.output_dir, num_train=arguments.num_train, num_test=arguments.num_test
-    )
+    corpus, splits = write_documentation_corpus(arguments.output_dir, **flags_by_name("num_train", "num_test"))
     num_characters = sum(len(paragraph) for document in corpus for paragraph in document)
     print(f"{arguments.output_dir}/corpus.txt: {num_characters / 1e6:.1f} MB, {len(corpus):,} modules")
     for split, examples in splits.items():

@@ -23,9 +23,9 @@ Example:
 from absl import flags
 
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import (
-    check_reranker_flags,
     define_reranker_flags,
     define_runtime_flags,
     define_vector_flags,
@@ -69,7 +69,7 @@ def main():
     refuse_flags_without_effect(index_dir, "without --index_dir: all documents are compared", "exact")
     has_model = arguments.init_checkpoint or arguments.sparse_encoder or arguments.multi_vector_encoder
     refuse_flags_without_effect(has_model, "without a model: only the words are searched", "hybrid")
-    check_reranker_flags()
+    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
     if index_dir and not _is_filled(index_dir):
         check_output_folder(index_dir)
     collection = _collection()
@@ -100,7 +100,6 @@ def _is_filled(folder: str) -> bool:
 
 def _collection():
     from data_prep.finetuning.search_collections import read_beir_folder, read_search_pairs
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     if bool(arguments.data_dir) == bool(arguments.pairs_file):
@@ -117,7 +116,6 @@ def _collection():
 def _model_and_index(collection):
     """Returns the encoder, and the index of the corpus, read or made."""
     from keras_bert.embeddings.vector_index import VectorIndex
-    from keras_bert.program.errors import InputError
 
     arguments, length = flags.FLAGS, flags.FLAGS.max_seq_length
     index_dir = arguments.index_dir
@@ -139,16 +137,15 @@ def _model_and_index(collection):
 
 
 def _other_models() -> dict:
-    arguments, found = flags.FLAGS, {}
-    if arguments.sparse_encoder:
-        from keras_bert.tasks.sparse.model import SparseEncoder
+    from keras_bert import registry
 
-        found["sparse"] = SparseEncoder.from_pretrained(arguments.sparse_encoder)
-    if arguments.multi_vector_encoder:
-        from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
-
-        found["multi-vector"] = MultiVectorEncoder.from_pretrained(arguments.multi_vector_encoder)
-    return found
+    paths = {"SparseEncoder": flags.FLAGS.sparse_encoder, "MultiVectorEncoder": flags.FLAGS.multi_vector_encoder}
+    columns = {"SparseEncoder": "sparse", "MultiVectorEncoder": "multi-vector"}
+    return {
+        columns[kind]: registry.imported(registry.task(kind).model).from_pretrained(path)
+        for kind, path in paths.items()
+        if path
+    }
 
 
 command = command_of(main, define_flags)

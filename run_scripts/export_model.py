@@ -37,11 +37,8 @@ def define_flags() -> None:
         "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16. LiteRT and ONNX also "
         "multiply 8-bit integers.",
     )
-    flags.DEFINE_bool(
-        "core_operations",
-        False,
-        "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
-    )
+    help = "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts."
+    flags.DEFINE_bool("core_operations", False, help)
     define_option_flags(SignatureOptions, has_defaults=False)
 
 

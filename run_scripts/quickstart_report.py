@@ -33,11 +33,7 @@ def main() -> None:
 
 
 def report(folder: str) -> str:
-    """Returns the table as text.
-
-    Raises:
-        InputError: a stage of the quickstart has not been run in this folder.
-    """
+    """Returns the table as text. Raises `InputError` if a stage of the quickstart has not been run in this folder."""
     manifest = json.loads(_read(folder, "records", "manifest.json"))
     corpus, records, options = manifest["corpus"], manifest["records"], manifest["request"]["options"]
     vocabulary_size = _read(folder, "vocab.txt").count("\n")

@@ -43,7 +43,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json, read_json_object, strings
 from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
 from keras_bert.program.options import Options, option
-from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN
+from keras_bert.tasks.embedding.examples import PROPORTIONAL, ROUND_ROBIN, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.loss_table import LOSSES, Loss, loss_of_name
 from keras_bert.tasks.multi_vector.max_sim import MAX_SIM_LOSSES
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
@@ -123,11 +123,10 @@ class DataSet(Options):
         None, "Train these prefixes of the vectors too, such as 384,128,64.", at_least=1
     )
 
-    def read(self, path: str, *, with_labels: bool, has_header: bool, skip_missing: bool) -> Any:
-        """Returns the `SentenceExamples` of a file."""
+    def read(self, path: str, *, with_labels: bool, has_header: bool, skip_missing: bool) -> SentenceExamples:
+        """Returns the examples of a file."""
         from data_prep.finetuning.complete_rows import complete_rows
         from data_prep.finetuning.tables import read_rows
-        from keras_bert.tasks.embedding.examples import SentenceExamples
 
         score_column, label_column = (self.score_column, self.label_column) if with_labels else (None, None)
 
@@ -150,15 +149,9 @@ class DataSet(Options):
         found = [example for examples in rows for example in examples]
         widths = set(map(len, found))
         if len(widths) > 1:
-            fewest, most = min(widths), max(widths)
-            _logger.warning(
-                "%s: examples have %d to %d negatives. The first %d of each are used.",
-                path,
-                fewest - 4,
-                most - 4,
-                fewest - 4,
-            )
-            found = [(*example[: fewest - 2], None, None) for example in found]
+            fewest, most = min(widths) - 4, max(widths) - 4
+            _logger.warning(f"{path}: examples have {fewest} to {most} negatives. The first {fewest} of each are used.")
+            found = [(*example[: fewest + 2], None, None) for example in found]
         *columns, scores, labels = zip(*found, strict=True) if found else ((), (), ())
         scores, labels = (None if None in column else list(column) for column in (scores, labels))
         return SentenceExamples(list(map(list, columns)), scores, labels, source=path)
@@ -166,14 +159,14 @@ class DataSet(Options):
     def made_loss(self, kind: Kind) -> Any:
         """Returns the loss of a kind of model; None for that of the columns.
 
-        Raises:
-            InputError: the loss is unknown, or has no such option.
+        Raises `InputError` if the loss is unknown, or has no such option.
         """
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         given = {name: value for name, value in values.items() if name not in _OF_DATA and value is not None}
         name = self.loss
         if name is None and (given or self.matryoshka_dimensions):
-            name = self._usual_loss(kind)
+            by_columns = kind.of_scores if self.score_column else kind.of_texts
+            name = "label_triplets" if self.label_column else by_columns
         if name is None:
             return None
         loss_class = loss_of_name(kind.losses, kind.what, name)
@@ -189,17 +182,11 @@ class DataSet(Options):
 
         return Matryoshka(loss_class(**given), self.matryoshka_dimensions)
 
-    def _usual_loss(self, kind: Kind) -> str:
-        if self.label_column:
-            return "label_triplets"
-        return kind.of_scores if self.score_column else kind.of_texts
-
 
 def data_sets_of_file(path: str) -> list[tuple[str, DataSet]]:
     """Returns the file with examples and the `DataSet` of each object in a JSON list.
 
-    Raises:
-        InputError: the file is no such list, or a name or a value in it is wrong.
+    Raises `InputError` if the file is no such list, or a name or a value in it is wrong.
     """
     known = ["train_file", *(field.name for field in dataclasses.fields(DataSet))]
     found = []
@@ -237,12 +224,8 @@ def define_flags() -> None:
     define_option_flags(DataSet)
     flags.mark_flag_as_required("text_columns")
     flags.DEFINE_string("more_data", None, "A JSON file with further data sets to train on, see above.")
-    flags.DEFINE_enum(
-        "sampler",
-        PROPORTIONAL,
-        [PROPORTIONAL, ROUND_ROBIN],
-        "With more_data: all batches of all data sets in random order, or the data sets in turns until one ends.",
-    )
+    help = "With more_data: all batches of all data sets in random order, or the data sets in turns until one ends."
+    flags.DEFINE_enum("sampler", PROPORTIONAL, [PROPORTIONAL, ROUND_ROBIN], help)
     flags.DEFINE_boolean("cross_encoder", False, "Train a CrossEncoder, which ranks texts, instead of vectors.")
     flags.DEFINE_boolean("sparse_encoder", False, "Train a SparseEncoder (SPLADE).")
     flags.DEFINE_boolean("multi_vector_encoder", False, "Train a MultiVectorEncoder (ColBERT).")
@@ -271,7 +254,8 @@ def main() -> None:
     task = registry.task(kind)
     if "train" in parts:
         sets = [(own, parts["train"]), *((data_set, _read(data_set, path)) for path, data_set in further)]
-        parts["train"] = _with_losses(sets, kind)
+        train = [dataclasses.replace(found, loss=one.made_loss(KINDS[kind])) for one, found in sets]
+        parts["train"] = train[0] if len(train) == 1 else DataSets(train, FLAGS.sampler)
         arguments, new_tokens = _model_arguments(registry.imported(task.model), settings)
     main_score = registry.imported(task.text_task).main_scores.get(next(iter(parts.values())).kind, "spearman")
     run_task(kind, parts, main_score, model_arguments=arguments, new_tokens=new_tokens)
@@ -315,14 +299,6 @@ def _model_arguments(model_class: type, settings: dict[str, Any]) -> tuple[dict[
 def _read(data_set: DataSet, path: str, with_labels: bool = True):
     options = {"has_header": FLAGS.has_header, "skip_missing": FLAGS.skip_missing}
     return data_set.read(path, with_labels=with_labels, **options)
-
-
-def _with_losses(sets: list[tuple], kind: str):
-    """Returns the examples of a data set with its loss, or those of several data sets."""
-    from keras_bert.tasks.embedding.examples import DataSets
-
-    found = [dataclasses.replace(examples, loss=data_set.made_loss(KINDS[kind])) for data_set, examples in sets]
-    return found[0] if len(found) == 1 else DataSets(found, FLAGS.sampler)
 
 
 command = command_of(main, define_flags)

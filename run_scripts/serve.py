@@ -62,8 +62,7 @@ def main(folders: list[str]) -> None:
 def _name_and_folder(argument: str) -> tuple[str, str]:
     """Returns the name in requests and the folder of an argument, which is FOLDER or NAME=FOLDER.
 
-    Raises:
-        InputError: the name cannot be used in URLs.
+    Raises `InputError` if the name cannot be used in URLs.
     """
     name, equals, folder = argument.partition("=")
     if not equals or os.path.isdir(argument):
