@@ -13,38 +13,21 @@ Dataflow, Flink and Spark. To resume a failed run, give the same command again: 
 finished record files are kept.
 """
 
-from absl import flags
-
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_run import beam_pretraining_data
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import flags_by_name
 
 __all__ = ["beam_pretraining_data", "command"]
 
-FLAGS = flags.FLAGS
-
-
-def define_flags() -> None:
-    flags.DEFINE_string("output_dir", None, "A folder for the TFRecord files.")
-    flags.DEFINE_integer(
-        "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
-    )
-    record_flags.define_record_flags()
+define_flags = record_flags.define_record_flags
 
 
 def main(beam_options: list[str]) -> None:
-    summary = beam_pretraining_data(
-        **record_flags.record_arguments(),
-        output_dir=FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        beam_options=beam_options,
-    )
-    print(summary)
+    arguments = record_flags.record_arguments() | flags_by_name("output_dir", "num_shards")
+    print(beam_pretraining_data(**arguments, beam_options=beam_options))
 
 
-def command() -> None:
-    run_command(main, define_flags, passes_on=True)
-
-
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

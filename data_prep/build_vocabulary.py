@@ -10,22 +10,20 @@ Examples:
 """
 
 import dataclasses
+import functools
 import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING
-from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, flag_values
 from keras_bert.program.options import Options, option
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
-
-if TYPE_CHECKING:
-    from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 
 MODERN_BYTE_PAIR = "modern_byte_pair"
 KINDS = (WORD_PIECE, BYTE_PAIR, MODERN_BYTE_PAIR, SENTENCE_PIECE)
@@ -80,13 +78,11 @@ class VocabularySummary:
 
     Attributes:
         vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.
-        num_words: the number of words in the text.
-        num_different_words: the number of distinct words.
         num_characters: the number of distinct characters that the vocabulary covers; 0 for all.
         unknown_share: the share of the text's words that contain other characters, 0 to 1.
     """
 
-    vocabulary: "TokenTable"
+    vocabulary: TokenTable
     num_words: int
     num_different_words: int
     num_characters: int
@@ -186,7 +182,7 @@ def _learner(kind: str):
         from data_prep.vocabulary import learn_byte_pair as learning
 
         if kind == MODERN_BYTE_PAIR:
-            return learning.modern_byte_pair_words, learning.learn_modern_byte_pair
+            return learning.modern_byte_pair_words, functools.partial(learning.learn_byte_pair, is_modern=True)
         return learning.byte_pair_words, learning.learn_byte_pair
     if kind == SENTENCE_PIECE:
         from data_prep.vocabulary.learn_sentence_piece import learn_sentence_piece, sentence_piece_words
@@ -198,7 +194,7 @@ def _learner(kind: str):
     return words_of_stretch, learn_wordpiece
 
 
-def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> VocabularySummary:
+def _summary(kind: str, vocabulary: TokenTable, counts: Counter[str]) -> VocabularySummary:
     characters = {token for token in vocabulary.tokens if len(token) == 1}
     num_known = sum(count for word, count in counts.items() if kind in _BYTE_PAIRS or characters.issuperset(word))
     return VocabularySummary(
@@ -211,16 +207,11 @@ def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> Vocab
 
 
 def main() -> None:
-    """Reads the flags and writes the vocabulary."""
     options = flag_values(VocabularyOptions)
     summary = build_vocabulary(**options, show_progress=True)
     print(f"{options['output_file']}: {summary}")
 
 
-def command() -> None:
-    """Console-script entry."""
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -18,22 +18,19 @@ import dataclasses
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
-from data_prep.finetuning.finetuning_options import FinetuningOptions
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
+from data_prep.finetuning.glue import GlueTask, find_task
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import write_json
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.program.printing import recordable
-
-if TYPE_CHECKING:
-    from data_prep.finetuning.finetuning_task import FinetuningTask
-    from data_prep.finetuning.glue import GlueTask
 
 _logger = logging.getLogger(__name__)
 
@@ -85,7 +82,6 @@ def create_finetuning_data(
     Raises:
         InputError: a file cannot be read or does not fit the task, or the output cannot be written.
     """
-    from data_prep.finetuning.glue import find_task
     from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 
     options = options or FinetuningOptions()
@@ -94,7 +90,11 @@ def create_finetuning_data(
     tokenizer = as_tokenizer(load_vocabulary(vocab_file), do_lower_case)
     processor_type, glue = find_task(task_name) if task_name else ("text", None)
     maker = make_task(task, options, glue)
-    _read_files(maker, files)
+    if not files:
+        raise InputError("There is nothing to read. Give --train_file, --eval_file, --predict_file or --data_dir.")
+    for part, path in files.items():
+        maker.read(part, path)
+    maker.settle()
 
     graph = tokenizer.graph()
     with atomic_folder(output_dir) as folder:
@@ -117,7 +117,7 @@ def create_finetuning_data(
     return metadata
 
 
-def make_task(task: str, options: FinetuningOptions, glue: "GlueTask | None" = None) -> "FinetuningTask":
+def make_task(task: str, options: FinetuningOptions, glue: GlueTask | None = None) -> FinetuningTask:
     """Returns the object that reads the files of a task and makes its records."""
     from data_prep.finetuning.classification_records import Classification, MultiLabel, Regression
     from data_prep.finetuning.multiple_choice_records import MultipleChoice
@@ -131,17 +131,8 @@ def make_task(task: str, options: FinetuningOptions, glue: "GlueTask | None" = N
     return makers[task](options, glue)
 
 
-def _read_files(maker: "FinetuningTask", files: Mapping[str, str]) -> None:
-    """Reads all files, then determines and checks their labels."""
-    if not files:
-        raise InputError("There is nothing to read. Give --train_file, --eval_file, --predict_file or --data_dir.")
-    for part, path in files.items():
-        maker.read(part, path)
-    maker.settle()
-
-
 def _write_part(
-    maker: "FinetuningTask",
+    maker: FinetuningTask,
     part: str,
     source: str,
     tokenizer,
@@ -183,7 +174,7 @@ def _write_part(
     return {**names, "source": recordable(source), **numbers, "sha256": written.sha256, "counts": counts}
 
 
-def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float) -> None:
+def _warn(maker: FinetuningTask, part: str, source: str, unknown_share: float) -> None:
     for note in maker.notes[part]:
         _logger.warning("%s: %s", source, note if note.endswith("?") else f"{note}.")
     for name, text in _COUNT_NAMES.items():
@@ -198,16 +189,12 @@ def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float)
         )
 
 
-def _garden_metadata(maker: "FinetuningTask", written: dict[str, dict], processor_type: str) -> dict[str, Any]:
+def _garden_metadata(maker: FinetuningTask, written: dict[str, dict], processor_type: str) -> dict[str, Any]:
     """Returns the entries that TF Model Garden reads."""
     sizes = {f"{part.replace('predict', 'test')}_data_size": file["num_records"] for part, file in written.items()}
-    return {
-        "task_type": maker.task_type,
-        "processor_type": processor_type,
-        "max_seq_length": maker.options.max_seq_length,
-        **{"train_data_size": 0, **sizes},
-        **maker.metadata(),
-    }
+    task = {"task_type": maker.task_type, "processor_type": processor_type}
+    task["max_seq_length"] = maker.options.max_seq_length
+    return {**task, "train_data_size": 0, **sizes, **maker.metadata()}
 
 
 FLAGS = flags.FLAGS
@@ -253,8 +240,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, input_type_ids."
     )
-    for name in ("vocab_file", "output_dir"):
-        flags.mark_flag_as_required(name)
+    flags.mark_flags_as_required(["vocab_file", "output_dir"])
 
 
 def main() -> None:
@@ -283,8 +269,6 @@ def main() -> None:
 
 def _task() -> str:
     """Returns the task that --task or --task_name selects."""
-    from data_prep.finetuning.glue import find_task
-
     if FLAGS.task_name is None:
         if FLAGS.task is None:
             raise InputError(f"Give the task: --task={'|'.join(KINDS)}, or --task_name for a task of GLUE.")
@@ -298,7 +282,6 @@ def _task() -> str:
 def _files(task: str) -> dict[str, str]:
     """Returns part -> file. Files that flags name replace those of the folder."""
     from data_prep.finetuning.data_folder import find_parts
-    from data_prep.finetuning.glue import find_task
 
     found = {}
     if FLAGS.data_dir and FLAGS.task_name:
@@ -309,9 +292,6 @@ def _files(task: str) -> dict[str, str]:
     return found | {part: path for part, path in named.items() if path}
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -11,7 +11,7 @@ The text stays as it is, line ends included. In words (--kind=words) a token is 
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 from keras_bert.tokenization.stream_vocabulary import KINDS
@@ -57,9 +57,6 @@ def main() -> None:
     print(f"vocabulary      {len(vocabulary):>15,}   {vocabulary.kind}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

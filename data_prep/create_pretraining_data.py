@@ -18,8 +18,8 @@ from absl import flags
 
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.local_run import create_pretraining_data, verify_pretraining_data
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.option_flags import define_flag, flags_by_name
 
 __all__ = ["command", "create_pretraining_data", "verify_pretraining_data"]
 
@@ -27,19 +27,11 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("output_file", None, "TFRecord files to write, separated by commas. Existing files are replaced.")
-    flags.DEFINE_string("output_dir", None, "Instead of --output_file: a folder for the TFRecord files.")
-    flags.DEFINE_integer(
-        "num_shards",
-        None,
-        "With --output_dir: the number of files (default: one for every 100 documents up to 16, more for large text).",
-    )
+    help = "Instead of --output_dir: TFRecord files to write, separated by commas. Existing files are replaced."
+    flags.DEFINE_list("output_file", None, help)
     record_flags.define_record_flags()
-    flags.DEFINE_string(
-        "tokenized_corpus",
-        None,
-        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds.",
-    )
+    help = "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds."
+    flags.DEFINE_string("tokenized_corpus", None, help)
     define_flag(
         "num_processes", None, "Number of processes that tokenise and write (default: one per core).", at_least=1
     )
@@ -53,7 +45,10 @@ def define_flags() -> None:
 
 def main() -> None:
     refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "num_shards")
-    _refuse_flags_of_making_beside_verify()
+    defined = [flag for module in (__name__, record_flags) for flag in FLAGS.get_key_flags_for_module(module)]
+    read = ("output_file", "output_dir", "tokenized_corpus", "verify")
+    made = [flag.name for flag in defined if flag.name not in read]
+    refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
     if FLAGS.verify:
         manifest = verify_pretraining_data(
             FLAGS.output_file, FLAGS.output_dir, FLAGS.tokenized_corpus, show_progress=True
@@ -67,10 +62,7 @@ def main() -> None:
 
     summary = create_pretraining_data(
         **record_flags.record_arguments(),
-        output_file=FLAGS.output_file,
-        output_dir=FLAGS.output_dir,
-        num_shards=FLAGS.num_shards,
-        tokenized_corpus=FLAGS.tokenized_corpus,
+        **flags_by_name("output_file", "output_dir", "num_shards", "tokenized_corpus"),
         num_processes=FLAGS.num_processes or available_cores(),
         show_progress=True,
     )
@@ -79,16 +71,6 @@ def main() -> None:
     print(f"\nfirst example\n{show_record(first_record, load_vocabulary(FLAGS.vocab_file))}")
 
 
-def _refuse_flags_of_making_beside_verify() -> None:
-    read = ("output_file", "output_dir", "tokenized_corpus", "verify")
-    defined = [flag for module in (__name__, record_flags) for flag in FLAGS.get_key_flags_for_module(module)]
-    made = [flag.name for flag in defined if flag.name not in read]
-    refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
-
-
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

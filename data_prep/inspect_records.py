@@ -13,26 +13,20 @@ files are read up to the damage, the damage is reported, and the exit code is 1.
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from data_prep.inspection.record_counts import RecordCounts
+from data_prep.inspection.record_text import show_record
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
-
-if TYPE_CHECKING:
-    from data_prep.inspection.record_counts import RecordCounts
-    from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 
 
 def count_records(
-    paths: Sequence[str],
-    vocabulary: "TokenTable | None" = None,
-    *,
-    sample: int = 0,
-    show_progress: bool = False,
-) -> "tuple[RecordCounts, list[str]]":
+    paths: Sequence[str], vocabulary: TokenTable | None = None, *, sample: int = 0, show_progress: bool = False
+) -> tuple[RecordCounts, list[str]]:
     """Reads record files once, in bounded memory.
 
     Args:
@@ -42,7 +36,6 @@ def count_records(
     Returns:
         the counts, and a line in words for each damaged file, which is counted up to the damage.
     """
-    from data_prep.inspection.record_counts import RecordCounts
     from keras_bert.program.long_work import progress_bar
 
     most = math.ceil(sample / len(paths)) if sample else None
@@ -59,11 +52,7 @@ def count_records(
 
 
 def shown_records(
-    paths: Sequence[str],
-    vocabulary: "TokenTable | None" = None,
-    *,
-    num_examples: int = 3,
-    first_record: int = 1,
+    paths: Sequence[str], vocabulary: TokenTable | None = None, *, num_examples: int = 3, first_record: int = 1
 ) -> Iterator[str]:
     """Yields records as text, headed by the name of their file and their number.
 
@@ -73,7 +62,6 @@ def shown_records(
     Raises:
         InputError: the files are damaged, or no file has this many records.
     """
-    from data_prep.inspection.record_text import show_record
     from keras_bert.program.record_files import iterate_records
 
     num_shown = 0
@@ -93,14 +81,11 @@ def shown_records(
         raise InputError(f"There is no record {first_record:,} in these files. Give a smaller --first_record.")
 
 
-def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> "tuple[TokenTable | None, str]":
+def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> tuple[TokenTable | None, str]:
     """Returns the vocabulary of record files, and where it is in words. Without one, ids stand for tokens.
 
-    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside
-    the records have its hash, or have none.
-
-    Raises:
-        InputError: the vocabulary that the user named cannot be read.
+    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside the
+    records have its hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
     """
     from keras_bert.records.manifests import read_manifests, real_path, vocabulary_hashes
     from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary
@@ -129,9 +114,7 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
     flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "The vocabulary, a file or a folder (default: beside the records or in the folder above).",
+        "vocab_file", None, "The vocabulary, a file or a folder (default: beside the records or in the folder above)."
     )
     define_flag("num_examples", 3, "Records to show as text.", at_least=0)
     define_flag("first_record", 1, "Number of the first record to show.", at_least=1)
@@ -159,7 +142,7 @@ def main() -> None:
         _show_counts(paths, vocabulary)
 
 
-def _show_counts(paths: Sequence[str], vocabulary: "TokenTable | None") -> None:
+def _show_counts(paths: Sequence[str], vocabulary: TokenTable | None) -> None:
     counts, damage = count_records(paths, vocabulary, sample=FLAGS.sample, show_progress=True)
     if not counts.num_records and not damage:
         raise InputError(f"There is not one record in the {len(paths)} file(s) of {', '.join(FLAGS.input_file)}.")
@@ -171,9 +154,6 @@ def _show_counts(paths: Sequence[str], vocabulary: "TokenTable | None") -> None:
         raise InputError(damage[0] + more)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

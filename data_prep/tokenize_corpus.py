@@ -12,7 +12,7 @@ from absl import flags
 from data_prep.pretraining.record_flags import VOCAB_FILE_HELP, check_casing_flag
 from data_prep.tokenized.document_filters import left_out_lines
 from data_prep.tokenized.tokenize_text import TextSettings
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import (
     define_flag,
     define_option_flags,
@@ -72,9 +72,6 @@ def main() -> None:
     print(f"tokens          {corpus.num_tokens:>15,}{'   every byte as written' if FLAGS.verify else ''}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -32,12 +32,10 @@ serve.py                  SavedModels -> a development server with a page
 query_server.py           texts -> answers of a model on a server
 run_flags.py              flags for devices, precision, a teacher and layers, shared by the training commands
 fine_tuning_flags.py      the flags that the fine-tuning commands share, and the work that they ask for
-embedding_data.py         the data sets of run_embeddings, and the loss of each
 asked_models.py           opens the model of a command: a checkpoint, or an exported folder; and rerankers
 readable_answers.py       outputs of any exported model as text
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
-documentation_text.py     quickstart: extracts prose from Python source files
 quickstart_text.py        quickstart: checks that there is enough text
 quickstart_report.py      quickstart: the final tables and the loss curves
 """

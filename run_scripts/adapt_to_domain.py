@@ -23,7 +23,7 @@ from dataclasses import MISSING
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_option_flags, options_of_flags
 from keras_bert.program.options import Options, option
@@ -59,11 +59,9 @@ def define_flags() -> None:
 def adapt_to_domain(options: AdaptationOptions) -> str:
     """Adapts a model to a domain; see the top of this file. Returns the folder of the adapted model.
 
-    With `num_train_steps=0` the model only gets the new tokens.
-
-    Raises:
-        InputError: the checkpoint has no masked-LM head or no vocabulary, or new tokens are asked for and its
-            vocabulary is not WordPiece; the text cannot be read or has too little; the folder holds another run.
+    With `num_train_steps=0` the model only gets the new tokens. Raises `InputError` if the checkpoint has no masked-LM
+    head or no vocabulary, or new tokens are asked for and its vocabulary is not WordPiece; the text cannot be read or
+    has too little; the folder holds another run.
     """
     from data_prep.create_pretraining_data import create_pretraining_data
     from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -177,9 +175,6 @@ def main() -> None:
     print(f"\nThe adapted model: {model_folder}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -15,7 +15,7 @@ Examples:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from run_scripts.asked_models import define_runtime_flags
 from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
@@ -41,9 +41,6 @@ def main():
     answer_questions(given, AskedModel(path, "serving_default", signature.inputs, signature))
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

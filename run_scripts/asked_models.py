@@ -5,7 +5,6 @@ from typing import Any
 from absl import flags
 
 from keras_bert.config import POOLINGS
-from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 
@@ -14,19 +13,11 @@ RUNTIMES = ("auto", "onnxruntime", "openvino", "litert", "tensorflow")
 
 def define_runtime_flags(precision_flag: str | None = "precision") -> None:
     """Defines --runtime, and the flag of the precision under a name; None if another flag has it."""
-    flags.DEFINE_enum(
-        "runtime",
-        "auto",
-        RUNTIMES,
-        "What computes an exported folder; auto takes OpenVINO if it is installed, see docs/runtimes.md.",
-    )
+    help = "What computes an exported folder; auto takes OpenVINO if it is installed, see docs/runtimes.md."
+    flags.DEFINE_enum("runtime", "auto", RUNTIMES, help)
     if precision_flag:
-        flags.DEFINE_enum(
-            precision_flag,
-            "float32",
-            ["float32", "bfloat16", "auto"],
-            "The precision in which an exported folder is computed; auto takes bfloat16 if the processor has it.",
-        )
+        help = "The precision in which an exported folder is computed; auto takes bfloat16 if the processor has it."
+        flags.DEFINE_enum(precision_flag, "float32", ["float32", "bfloat16", "auto"], help)
 
 
 def define_vector_flags(
@@ -84,17 +75,9 @@ def refuse_runtime_flags(path: str | None, *names: str) -> None:
 
 def define_reranker_flags(num_candidates: int) -> None:
     """Defines the flags; `num_candidates` is the default of that name."""
-    flags.DEFINE_string(
-        "reranker",
-        None,
-        "A checkpoint or an export of a CrossEncoder or MultiVectorEncoder, which ranks again what is found.",
-    )
+    help = "A checkpoint or an export of a CrossEncoder or MultiVectorEncoder, which ranks again what is found."
+    flags.DEFINE_string("reranker", None, help)
     define_flag("num_candidates", num_candidates, "How many texts it ranks for each query.", at_least=1)
-
-
-def check_reranker_flags() -> None:
-    """Raises `InputError` for a flag without effect."""
-    refuse_flags_without_effect(flags.FLAGS.reranker, "without --reranker", "num_candidates")
 
 
 def load_reranker() -> Any:

@@ -15,7 +15,7 @@ import sys
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 
 
@@ -42,9 +42,6 @@ def main(path: str):
         sys.exit(1)
 
 
-def command() -> None:
-    run_command(main, define_flags, arguments=["PATH"])
-
-
+command = command_of(main, define_flags, arguments=["PATH"])
 if __name__ == "__main__":
     command()

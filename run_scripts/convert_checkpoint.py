@@ -14,9 +14,9 @@ Examples:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.long_work import long_work
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 
 
 def define_flags() -> None:
@@ -30,18 +30,10 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "verify", False, "Whether to compare input and output on texts, also with their own libraries if installed."
     )
-    define_flag(
-        "max_position_embeddings",
-        None,
-        "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged.",
-        at_least=1,
-    )
-    define_flag(
-        "max_positions",
-        None,
-        "Extends a RoBERTa to a Longformer, or a BERT to a BigBird, for rows of up to this many tokens.",
-        at_least=1,
-    )
+    help = "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged."
+    define_flag("max_position_embeddings", None, help, at_least=1)
+    help = "Extends a RoBERTa to a Longformer, or a BERT to a BigBird, for rows of up to this many tokens."
+    define_flag("max_positions", None, help, at_least=1)
     flags.DEFINE_string(
         "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
     )
@@ -76,15 +68,8 @@ def main():
     from keras_bert.checkpoints.resizing import read_new_tokens
 
     new_tokens = read_new_tokens(arguments.new_tokens_file) if arguments.new_tokens_file else ()
-    lines = convert_checkpoint(
-        arguments.input,
-        arguments.output,
-        arguments.format,
-        max_position_embeddings=arguments.max_position_embeddings,
-        max_positions=arguments.max_positions,
-        new_tokens=new_tokens,
-        **reading,
-    )
+    how = flags_by_name("max_position_embeddings", "max_positions") | reading
+    lines = convert_checkpoint(arguments.input, arguments.output, arguments.format, new_tokens=new_tokens, **how)
     print("\n".join(lines))
     if arguments.verify:
         from keras_bert.checkpoints.verification import verify
@@ -113,9 +98,6 @@ def distil(arguments, reading) -> None:
     print(f"{arguments.output} ({arguments.format}): {size}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

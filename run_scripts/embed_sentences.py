@@ -10,7 +10,8 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import flags_by_name
 from run_scripts.asked_models import define_runtime_flags, define_vector_flags, open_model
 
 
@@ -36,21 +37,11 @@ def main():
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = open_model("SentenceEncoder", arguments.init_checkpoint, **pooling)
-    shape = embed_sentences(
-        encoder,
-        arguments.input_file,
-        arguments.output_file,
-        normalize=arguments.normalize,
-        prompt=arguments.prompt,
-        max_seq_length=arguments.max_seq_length,
-        batch_size=arguments.batch_size,
-    )
+    how = flags_by_name("normalize", "prompt", "max_seq_length", "batch_size")
+    shape = embed_sentences(encoder, arguments.input_file, arguments.output_file, **how)
     print(f"{arguments.output_file}: {shape[0]:,} vectors of {shape[1]} numbers")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

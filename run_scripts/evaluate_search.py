@@ -22,10 +22,10 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.errors import InputError
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import (
-    check_reranker_flags,
     define_reranker_flags,
     define_runtime_flags,
     define_vector_flags,
@@ -69,7 +69,7 @@ def main():
     refuse_flags_without_effect(index_dir, "without --index_dir: all documents are compared", "exact")
     has_model = arguments.init_checkpoint or arguments.sparse_encoder or arguments.multi_vector_encoder
     refuse_flags_without_effect(has_model, "without a model: only the words are searched", "hybrid")
-    check_reranker_flags()
+    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
     if index_dir and not _is_filled(index_dir):
         check_output_folder(index_dir)
     collection = _collection()
@@ -81,14 +81,10 @@ def main():
     scores = evaluate_search(
         model,
         *collection,
-        ks=arguments.ks,
         index=index,
-        exact=arguments.exact,
         others=_other_models(),
-        hybrid=arguments.hybrid,
         reranker=load_reranker(),
-        num_candidates=arguments.num_candidates,
-        batch_size=arguments.batch_size,
+        **flags_by_name("ks", "exact", "hybrid", "num_candidates", "batch_size"),
     )
     num_queries = sum(map(bool, collection.relevant.values()))
     print(f"Queries: {num_queries:,}, each ranked against all documents: {len(collection.corpus):,}")
@@ -104,7 +100,6 @@ def _is_filled(folder: str) -> bool:
 
 def _collection():
     from data_prep.finetuning.search_collections import read_beir_folder, read_search_pairs
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     if bool(arguments.data_dir) == bool(arguments.pairs_file):
@@ -114,14 +109,13 @@ def _collection():
     refuse_flags_without_effect(arguments.data_dir, "without --data_dir", "split", "strict")
     if arguments.data_dir:
         return read_beir_folder(arguments.data_dir, arguments.split, strict=arguments.strict)
-    options = {"corpus_files": arguments.corpus_files, "has_header": arguments.has_header}
+    options = flags_by_name("corpus_files", "has_header")
     return read_search_pairs(arguments.pairs_file, arguments.text_columns, **options)
 
 
 def _model_and_index(collection):
     """Returns the encoder, and the index of the corpus, read or made."""
     from keras_bert.embeddings.vector_index import VectorIndex
-    from keras_bert.program.errors import InputError
 
     arguments, length = flags.FLAGS, flags.FLAGS.max_seq_length
     index_dir = arguments.index_dir
@@ -143,21 +137,17 @@ def _model_and_index(collection):
 
 
 def _other_models() -> dict:
-    arguments, found = flags.FLAGS, {}
-    if arguments.sparse_encoder:
-        from keras_bert.tasks.sparse.model import SparseEncoder
+    from keras_bert import registry
 
-        found["sparse"] = SparseEncoder.from_pretrained(arguments.sparse_encoder)
-    if arguments.multi_vector_encoder:
-        from keras_bert.tasks.multi_vector.model import MultiVectorEncoder
-
-        found["multi-vector"] = MultiVectorEncoder.from_pretrained(arguments.multi_vector_encoder)
-    return found
-
-
-def command() -> None:
-    run_command(main, define_flags)
+    paths = {"SparseEncoder": flags.FLAGS.sparse_encoder, "MultiVectorEncoder": flags.FLAGS.multi_vector_encoder}
+    columns = {"SparseEncoder": "sparse", "MultiVectorEncoder": "multi-vector"}
+    return {
+        columns[kind]: registry.imported(registry.task(kind).model).from_pretrained(path)
+        for kind, path in paths.items()
+        if path
+    }
 
 
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 
@@ -29,12 +29,8 @@ def define_flags() -> None:
     )
     flags.DEFINE_float("na_prob_thresh", 1.0, "With na_prob_file: above this number, a prediction counts as no answer.")
     flags.DEFINE_string("out_file", None, "The file for the scores. By default they are printed.")
-    flags.DEFINE_enum(
-        "mlqa_language",
-        None,
-        ["ar", "de", "en", "es", "hi", "vi", "zh"],
-        "Compare answers by the rules of MLQA for this language, instead of those of SQuAD, which are for English.",
-    )
+    help = "Compare answers by the rules of MLQA for this language, instead of those of SQuAD, which are for English."
+    flags.DEFINE_enum("mlqa_language", None, ["ar", "de", "en", "es", "hi", "vi", "zh"], help)
 
 
 def main(data_file: str, predictions_file: str) -> None:
@@ -46,12 +42,17 @@ def main(data_file: str, predictions_file: str) -> None:
     if FLAGS.out_file:
         check_output_file(FLAGS.out_file, filter(None, [data_file, predictions_file, FLAGS.na_prob_file]))
     examples = read_squad(data_file)
-    answers = {
-        name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
-    }
+    texts = [[answer.text for answer in its_answers] for its_answers in examples.answers]
+    answers = dict(zip(examples.ids, texts, strict=True))
     predictions = _read_by_id(predictions_file, str, "a text")
     null_odds = _read_by_id(FLAGS.na_prob_file, (int, float), "a number") if FLAGS.na_prob_file else None
-    _say_what_is_missing(answers, predictions, predictions_file)
+    missing = [name for name in answers if name not in predictions]
+    if len(missing) == len(answers):
+        raise InputError(
+            f"{predictions_file} has no prediction for any question of the data. Give the predictions for this file."
+        )
+    if missing:
+        print(f"{len(missing)} questions have no prediction and score 0, such as {missing[0]!r}", file=sys.stderr)
     scores = squad.squad_scores(
         answers,
         predictions,
@@ -90,17 +91,6 @@ def _version(path: str) -> str:
     return str(data.get("version", "")) if isinstance(data, dict) else ""
 
 
-def _say_what_is_missing(answers, predictions, path: str) -> None:
-    missing = [name for name in answers if name not in predictions]
-    if len(missing) == len(answers):
-        raise InputError(f"{path} has no prediction for any question of the data. Give the predictions for this file.")
-    if missing:
-        print(f"{len(missing)} questions have no prediction and score 0, such as {missing[0]!r}", file=sys.stderr)
-
-
-def command() -> None:
-    run_command(main, define_flags, arguments=ARGUMENTS)
-
-
+command = command_of(main, define_flags, arguments=ARGUMENTS)
 if __name__ == "__main__":
     command()

@@ -12,8 +12,8 @@ Examples:
 from absl import flags
 
 from keras_bert.config.signature_options import SignatureOptions
-from keras_bert.program.command_line import run_command
-from keras_bert.program.option_flags import define_option_flags, given_values
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, given_values
 
 
 def define_flags() -> None:
@@ -26,18 +26,10 @@ def define_flags() -> None:
         required=True,
     )
     flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx"], "For which runtime.")
-    flags.DEFINE_enum(
-        "model_class",
-        None,
-        ["encoder", "sentence_encoder", "masked_lm"],
-        "What to make of a checkpoint; the default is what was saved.",
-    )
-    flags.DEFINE_enum(
-        "dtype",
-        None,
-        ["float32", "bfloat16"],
-        "The dtype of the weights and the computation; bfloat16 halves the size.",
-    )
+    help = "What to make of a checkpoint; the default is what was saved."
+    flags.DEFINE_enum("model_class", None, ["encoder", "sentence_encoder", "masked_lm"], help)
+    help = "The dtype of the weights and the computation; bfloat16 halves the size."
+    flags.DEFINE_enum("dtype", None, ["float32", "bfloat16"], help)
     flags.DEFINE_enum(
         "weights",
         None,
@@ -45,11 +37,8 @@ def define_flags() -> None:
         "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16. LiteRT and ONNX also "
         "multiply 8-bit integers.",
     )
-    flags.DEFINE_bool(
-        "core_operations",
-        False,
-        "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
-    )
+    help = "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts."
+    flags.DEFINE_bool("core_operations", False, help)
     define_option_flags(SignatureOptions, has_defaults=False)
 
 
@@ -69,21 +58,11 @@ def main():
 
     classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
-    version = export_for_serving(
-        model,
-        arguments.output_dir,
-        format=arguments.format,
-        core_operations=arguments.core_operations,
-        dtype=arguments.dtype,
-        weights=arguments.weights,
-        **given_values(SignatureOptions),
-    )
+    how = flags_by_name("format", "core_operations", "dtype", "weights") | given_values(SignatureOptions)
+    version = export_for_serving(model, arguments.output_dir, **how)
     print(f"{type(model).__name__} exported to {version}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

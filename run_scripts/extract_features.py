@@ -12,8 +12,8 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_casing_flag, define_vector_flags
 from run_scripts.run_flags import define_use_tpu
 
@@ -47,22 +47,12 @@ def main():
     encoder = Encoder.from_pretrained(
         arguments.init_checkpoint, do_lower_case=arguments.do_lower_case, output_hidden_states=True
     )
-    count = extract_features(
-        encoder,
-        arguments.input_file,
-        arguments.output_file,
-        output_format=arguments.output_format,
-        dtype=arguments.dtype,
-        layers=arguments.layers,
-        max_seq_length=row_length(encoder.config, arguments.max_seq_length, 128),
-        batch_size=arguments.batch_size,
-    )
+    how = flags_by_name("output_format", "dtype", "layers", "batch_size")
+    how["max_seq_length"] = row_length(encoder.config, arguments.max_seq_length, 128)
+    count = extract_features(encoder, arguments.input_file, arguments.output_file, **how)
     print(f"{arguments.output_file}: features of {count:,} texts")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

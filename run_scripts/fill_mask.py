@@ -12,8 +12,8 @@ The model is a checkpoint, or a folder of export_model --format=onnx or litert, 
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_batch_size_flag, define_casing_flag, define_runtime_flags, open_model
 
 
@@ -47,14 +47,8 @@ def main():
     import json
 
     casing = {} if arguments.do_lower_case is None else {"do_lower_case": arguments.do_lower_case}
-    answers = open_model("MaskedLM", arguments.init_checkpoint, **casing).predict(
-        texts,
-        top_k=arguments.top_k,
-        targets=arguments.targets,
-        joint=arguments.joint,
-        max_seq_length=arguments.max_seq_length,
-        batch_size=arguments.batch_size,
-    )
+    model = open_model("MaskedLM", arguments.init_checkpoint, **casing)
+    answers = model.predict(texts, **flags_by_name("top_k", "targets", "joint", "max_seq_length", "batch_size"))
     if arguments.output_file:
         with atomic_file(arguments.output_file) as file:
             for answer in answers:
@@ -63,9 +57,6 @@ def main():
         print(f"{answer}\n")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

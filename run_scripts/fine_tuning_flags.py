@@ -37,11 +37,8 @@ def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
         has_probabilities: whether the answers have probabilities, which can be calibrated.
     """
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
-    flags.DEFINE_string(
-        "init_checkpoint",
-        None,
-        "A checkpoint of any format, with config and vocabulary; or an exported folder, to evaluate and predict.",
-    )
+    help = "A checkpoint of any format, with config and vocabulary; or an exported folder, to evaluate and predict."
+    flags.DEFINE_string("init_checkpoint", None, help)
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
     flags.DEFINE_string(
         "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
@@ -88,8 +85,7 @@ def define_skip_missing_flag() -> None:
 def requested_parts() -> list[str]:
     """Returns those of "train", "eval" and "predict" that --do_train, --do_eval and --do_predict request.
 
-    Raises:
-        InputError: there is none.
+    Raises `InputError` if there is none.
     """
     parts = [part for part in _PARTS if FLAGS[f"do_{part}"].value]
     if not parts:

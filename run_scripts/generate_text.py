@@ -9,7 +9,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.tasks.masked_lm.text_generation import GenerationOptions
 from run_scripts.asked_models import define_casing_flag
@@ -37,9 +37,6 @@ def main():
             print(one.text)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -25,7 +25,7 @@ import time
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 
@@ -72,8 +72,8 @@ class Worker:
             # A Ctrl-C of the terminal reaches this process only, which passes it on once.
             start_new_session=True,
         )
-        self._reader = threading.Thread(target=self._print_lines, daemon=True)
-        self._reader.start()
+        self.reader = threading.Thread(target=self._print_lines, daemon=True)
+        self.reader.start()
 
     def _print_lines(self) -> None:
         rest = b""
@@ -84,12 +84,8 @@ class Worker:
         self._print([rest])
 
     def _print(self, lines: list[bytes]) -> None:
-        text = "".join(f"[worker {self.index}] {line.decode('utf-8', 'replace')}\n" for line in lines if line)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    def finish_output(self) -> None:
-        self._reader.join(timeout=5)
+        texts = [f"[worker {self.index}] {line.decode('utf-8', 'replace')}\n" for line in lines if line]
+        print("".join(texts), end="", flush=True)
 
 
 def _ports(count: int, first: int) -> list[int]:
@@ -122,7 +118,7 @@ def _wait(workers: list[Worker], received: list[int]) -> int:
                 worker.process.send_signal(number)
         time.sleep(0.1)
     for worker in workers:
-        worker.finish_output()
+        worker.reader.join(timeout=5)
     failed = failed or _failed(workers)
     code = failed.process.returncode if failed else 0
     return 128 - code if code < 0 else code  # a shell's exit code for a signal
@@ -132,9 +128,6 @@ def _failed(workers: list[Worker]) -> Worker | None:
     return next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
 
 
-def command() -> None:
-    run_command(main, define_flags, passes_on=True)
-
-
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

@@ -9,10 +9,8 @@ Examples:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
-from keras_bert.program.foreign_files import read_small_file
-from keras_bert.program.json_files import parse_json_line
 from keras_bert.program.option_flags import define_flag
 
 
@@ -47,20 +45,14 @@ def main():
 
 def read_examples(path: str) -> list[dict]:
     """Returns the rows of a JSON Lines file. Raises `InputError` with the number of an invalid line."""
-    rows = []
-    for number, line in enumerate(read_small_file(path).split(b"\n"), start=1):
-        if line.strip():
-            rows.append(parse_json_line(line, f"{path}, line {number}"))
-            if not isinstance(rows[-1], dict):
-                raise InputError(f'{path}, line {number} must be an object such as {{"text": "..."}}.')
+    from data_prep.finetuning.tables import read_rows
+
+    rows = [dict(row.values) for row in read_rows(path)]
     if not rows:
         raise InputError(f"{path} has no rows.")
     return rows
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -15,7 +15,7 @@ import functools
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 from run_scripts.questions import AskedModel, answer_questions, define_question_flags, given_questions
@@ -23,11 +23,8 @@ from run_scripts.questions import AskedModel, answer_questions, define_question_
 
 def define_flags() -> None:
     flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port or https://host:port")
-    flags.DEFINE_bool(
-        "grpc",
-        False,
-        "Use gRPC, which needs tensorflow-serving-api; --url is then host:port, or https://host:port for TLS",
-    )
+    help = "Use gRPC, which needs tensorflow-serving-api; --url is then host:port, or https://host:port for TLS"
+    flags.DEFINE_bool("grpc", False, help)
     flags.DEFINE_string(
         "ca_file", None, "For TLS: a PEM file with the trusted certificates (default: those of the system)"
     )
@@ -53,7 +50,9 @@ def main():
             if arguments.wait:
                 client.wait_until_available(arguments.wait)
             if arguments.status:
-                _print_status(client.status())
+                for one in sorted(client.status(), key=lambda version: version.version):
+                    error = "" if one.error_code == "OK" else f"  {one.error_code}: {one.error_message}"
+                    print(f"version {one.version}  {one.state}{error}")
             elif arguments.metadata:
                 _print_metadata(client.metadata())
             else:
@@ -111,12 +110,6 @@ def _served_model(client, name: str, signature: str, as_json: bool) -> AskedMode
     return AskedModel(f"The model {name}", signature, metadata.signatures[signature].inputs, ask, as_json)
 
 
-def _print_status(versions) -> None:
-    for version in sorted(versions, key=lambda version: version.version):
-        error = "" if version.error_code == "OK" else f"  {version.error_code}: {version.error_message}"
-        print(f"version {version.version}  {version.state}{error}")
-
-
 def _print_metadata(metadata) -> None:
     print(f"{metadata.name}, version {metadata.version}")
     for name, signature in sorted(metadata.signatures.items()):
@@ -128,9 +121,6 @@ def _print_metadata(metadata) -> None:
                 print(f"  {direction} {key}  {tensor.dtype} {shape}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

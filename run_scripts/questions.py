@@ -30,11 +30,7 @@ def define_question_flags() -> None:
 
 
 def given_questions() -> dict[str, list[str]]:
-    """Returns the columns in the flags.
-
-    Raises:
-        InputError: columns that belong together have different lengths.
-    """
+    """Returns the columns in the flags. Raises `InputError` if columns that belong together have different lengths."""
     given = {name: flags.FLAGS[name].value for name in _FLAGS if flags.FLAGS[name].value}
     for first, second, hint in (
         ("text", "text_b", ' Give them equally often; --text_b="" means a single text.'),
@@ -90,12 +86,11 @@ def _filled(values: list) -> list:
 
 
 def _json_lines(outputs: dict) -> list[str]:
+    def as_json(data: bytes) -> dict:
+        return {"b64": base64.b64encode(data).decode("ascii")}
+
     rows = zip(*([(name, value) for value in values.tolist()] for name, values in outputs.items()), strict=True)
-    return [json.dumps(dict(row), ensure_ascii=False, default=_json_bytes) for row in rows]
-
-
-def _json_bytes(data: bytes) -> dict:
-    return {"b64": base64.b64encode(data).decode("ascii")}
+    return [json.dumps(dict(row), ensure_ascii=False, default=as_json) for row in rows]
 
 
 def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool = True) -> None:
@@ -140,8 +135,7 @@ def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
 def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
     """Yields a tuple of columns for each line: bytes, or a list of bytes for choices. A blank line is an empty text.
 
-    Raises:
-        InputError: a line, blank or not, has no context or no choices.
+    Raises `InputError` if a line, blank or not, has no context or no choices.
     """
     for number, line in enumerate(lines, start=1):
         line = line.rstrip(b"\r\n")

@@ -16,7 +16,7 @@ import sys
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -47,9 +47,6 @@ def main() -> None:
         raise InputError("The quickstart is a bash script, and bash was not found. Install bash.") from None
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

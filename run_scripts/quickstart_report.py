@@ -11,7 +11,7 @@ import os
 from absl import flags
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError, how_to_install
 
 FLAGS = flags.FLAGS
@@ -33,11 +33,7 @@ def main() -> None:
 
 
 def report(folder: str) -> str:
-    """Returns the table as text.
-
-    Raises:
-        InputError: a stage of the quickstart has not been run in this folder.
-    """
+    """Returns the table as text. Raises `InputError` if a stage of the quickstart has not been run in this folder."""
     manifest = json.loads(_read(folder, "records", "manifest.json"))
     corpus, records, options = manifest["corpus"], manifest["records"], manifest["request"]["options"]
     vocabulary_size = _read(folder, "vocab.txt").count("\n")
@@ -110,9 +106,6 @@ def _megabytes(folder: str, name: str) -> float:
     return sum(map(os.path.getsize, files)) / 1e6
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -7,7 +7,7 @@ import itertools
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 
@@ -33,9 +33,6 @@ def main() -> None:
         raise InputError(too_short_message(found, input_size(FLAGS.input_file), FLAGS.num_shards, task))
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

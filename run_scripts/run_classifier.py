@@ -19,13 +19,12 @@ same command resumes from the newest checkpoint. docs/classification.md describe
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
 
-from data_prep.finetuning.finetuning_options import FinetuningOptions
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from data_prep.finetuning.finetuning_task import FinetuningOptions
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag, define_option_flags, flag_values
 from keras_bert.training.distillation import Distillation
@@ -44,6 +43,10 @@ from run_scripts.run_flags import check_distillation_flags, distillation_of_flag
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
+_NOT_WITH = {
+    "zero_shot": ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain", "threshold"),
+    "few_shot": ("teacher", "lora_rank", "freeze_layers", "freeze_encoder", "freeze_embeddings", "keep_best"),
+}
 _OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_2_with_negative")
 
 
@@ -55,12 +58,8 @@ def define_flags() -> None:
         "RTE, WNLI, AX.",
     )
     define_data_file_flags("Labelled texts", "train.tsv, train.csv, train.jsonl ...")
-    flags.DEFINE_enum(
-        "problem_type",
-        "classification",
-        ["classification", "multi_label", "regression"],
-        "The kind of labels: one of several classes, any number of classes, or a score.",
-    )
+    help = "The kind of labels: one of several classes, any number of classes, or a score."
+    flags.DEFINE_enum("problem_type", "classification", ["classification", "multi_label", "regression"], help)
     define_option_flags(FinetuningOptions, but=(*_OF_OTHER_TASKS, "skip_missing"))
     flags.DEFINE_boolean(
         "few_shot",
@@ -115,12 +114,9 @@ def main() -> None:
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate", "tune_thresholds")
     refuse_flags_without_effect(FLAGS.do_predict, "without --do_predict", "explain")
     refuse_flags_without_effect(FLAGS.zero_shot is not None, "without --zero_shot", "hypothesis_template")
-    if FLAGS.zero_shot is not None:
-        _check_zero_shot_flags(problem_type)
+    _check_few_and_zero_shot_flags(problem_type)
     data = _Data(task_name, problem_type, task)
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
-    if FLAGS.few_shot:
-        _check_few_shot_flags(problem_type)
     if FLAGS.explain:
         from keras_bert.accelerate.backend import require_tensorflow
 
@@ -151,7 +147,6 @@ class _Data:
 
     def __init__(self, task_name: str | None, problem_type: str, task):
         from data_prep.create_finetuning_data import make_task
-        from keras_bert.tasks.classification.examples import TextExamples
 
         self.task_name, self.problem_type = task_name, problem_type
         options = FinetuningOptions(**flag_values(FinetuningOptions, but=_OF_OTHER_TASKS))
@@ -165,16 +160,9 @@ class _Data:
             reader.settle()  # determines the labels, and checks those of the other files
         self.labels = list(reader.labels) or None
         _check_same_columns(list(reader.examples.values()))
-        examples = {
-            part: TextExamples(
-                found.texts, found.second_texts, found.labels, found.source, may_be_empty=part.startswith("predict")
-            )
-            for part, found in reader.examples.items()
-        }
-        self.train = examples.get("train")
-        self.dev = {part: found for part, found in examples.items() if part.startswith("eval")}
-        self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
-
+        self.train = reader.examples.get("train")
+        self.dev = {part: found for part, found in reader.examples.items() if part.startswith("eval")}
+        self.test = {part: found for part, found in reader.examples.items() if part.startswith("predict")}
         self.kind = "SentenceClassifier" if FLAGS.few_shot else "SequenceClassifier"
 
     def train_in(self, output_dir: str, options) -> None:
@@ -256,25 +244,16 @@ def _thresholds() -> list[float] | float | None:
     return found[0] if found and len(found) == 1 else found
 
 
-def _check_few_shot_flags(problem_type: str) -> None:
-    """Raises `InputError` if flags ask for what few-shot training does not do."""
-    if problem_type != "classification":
-        raise InputError(f"--few_shot learns one label per text. Received: --problem_type={problem_type}.")
-    refused = ("teacher", "lora_rank", "freeze_layers", "freeze_encoder", "freeze_embeddings", "keep_best")
-    _refuse_flags("few_shot", refused)
-
-
-def _check_zero_shot_flags(problem_type: str) -> None:
-    """Raises `InputError` if flags ask for what labels without training do not do."""
-    if problem_type == "regression" or not FLAGS.do_predict:
+def _check_few_and_zero_shot_flags(problem_type: str) -> None:
+    """Raises `InputError` if flags ask for what few-shot training, or labels without training, do not do."""
+    if FLAGS.zero_shot is not None and (problem_type == "regression" or not FLAGS.do_predict):
         raise InputError("--zero_shot predicts labels. Give --do_predict, without --problem_type=regression.")
-    _refuse_flags("zero_shot", ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain", "threshold"))
-
-
-def _refuse_flags(flag: str, refused: Sequence[str]) -> None:
-    given = next((name for name in refused if FLAGS[name].value), None)
-    if given:
-        raise InputError(f"--{flag} has no --{given}. Leave it out.")
+    if FLAGS.few_shot and FLAGS.zero_shot is None and problem_type != "classification":
+        raise InputError(f"--few_shot learns one label per text. Received: --problem_type={problem_type}.")
+    for flag, refused in _NOT_WITH.items():
+        given = next((name for name in refused if FLAGS[name].value), None)
+        if FLAGS[flag].value not in (None, False) and given:
+            raise InputError(f"--{flag} has no --{given}. Leave it out.")
 
 
 def _check_same_columns(examples: list) -> None:
@@ -311,9 +290,6 @@ def _files(task_name: str | None, task) -> dict[str, str]:
     return found
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -23,12 +23,8 @@ def define_device_flags() -> None:
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     define_use_tpu("For a TPU, write --distribution_strategy=tpu.")
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        list(_POLICIES),
-        "The dtype of the computation; weights are float32. float16 scales the loss.",
-    )
+    help = "The dtype of the computation; weights are float32. float16 scales the loss."
+    flags.DEFINE_enum("precision", "float32", list(_POLICIES), help)
 
 
 def define_use_tpu(advice: str) -> None:

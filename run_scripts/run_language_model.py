@@ -10,9 +10,9 @@ checkpoint in output_dir, with the memory of each row. The trained model is in o
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, options_of_flags
 from keras_bert.training.run_options import LanguageModelOptions
 from run_scripts.run_flags import define_device_flags, set_precision, strategy_of_flags
 
@@ -59,20 +59,12 @@ def _train_and_evaluate() -> None:
         start = StartingPoint(config, init_checkpoint=FLAGS.init_checkpoint)
         train_language_model(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:
-        memory = {name: FLAGS[f"eval_{name}"].value for name in ("mem_len", "clamp_len", "same_length")}
-        evaluate_language_model(
-            FLAGS.output_dir,
-            FLAGS.eval_input_file,
-            init_checkpoint=FLAGS.init_checkpoint,
-            max_seq_length=FLAGS.eval_seq_length or FLAGS.max_seq_length,
-            eval_batch_size=FLAGS.eval_batch_size,
-            **memory,
-        )
+        how = {name: FLAGS[f"eval_{name}"].value for name in ("mem_len", "clamp_len", "same_length")}
+        how |= flags_by_name("init_checkpoint", "eval_batch_size")
+        how["max_seq_length"] = FLAGS.eval_seq_length or FLAGS.max_seq_length
+        evaluate_language_model(FLAGS.output_dir, FLAGS.eval_input_file, **how)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

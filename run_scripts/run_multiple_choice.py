@@ -12,38 +12,28 @@ If the command is killed or stopped, the same command resumes from the newest ch
 describes all of it.
 """
 
-import dataclasses
+from typing import Any
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from run_scripts.fine_tuning_flags import (
-    data_files,
-    define_data_file_flags,
-    define_fine_tuning_flags,
-    run_task,
-)
+from keras_bert.program.option_flags import flags_by_name
+from run_scripts.fine_tuning_flags import data_files, define_data_file_flags, define_fine_tuning_flags, run_task
 
 FLAGS = flags.FLAGS
 
 
-@dataclasses.dataclass(frozen=True)
-class _Columns:
-    """The columns in the files of a task."""
-
-    text: str = "text"
-    choices: tuple[str, ...] = ()
-    choice_prefix: str | None = None
-    label: str = "label"
-    has_header: bool = True
-
-
-_TASKS = {
+# Task -> the columns in its files, as arguments of `read_choices`.
+_TASKS: dict[str, dict[str, Any]] = {
     # The sentence, and the beginning of the next one with each of four endings (the paper, section 4.4).
-    "swag": _Columns("sent1", ("ending0", "ending1", "ending2", "ending3"), "sent2"),
+    "swag": {
+        "text_column": "sent1",
+        "choice_columns": ("ending0", "ending1", "ending2", "ending3"),
+        "choice_prefix_column": "sent2",
+    },
     # Category, prompt, four answers, the number of the right one.
-    "codah": _Columns("1", ("2", "3", "4", "5"), None, "6", has_header=False),
+    "codah": {"text_column": "1", "choice_columns": ("2", "3", "4", "5"), "label_column": "6", "has_header": False},
 }
 
 
@@ -74,22 +64,17 @@ def main() -> None:
     run_task("MultipleChoice", parts, "accuracy")
 
 
-def _columns() -> _Columns:
-    """Returns the columns of the task. Flags replace the defaults."""
+def _columns() -> dict[str, Any]:
+    """Returns the columns of the task. Flags replace them."""
     name = (FLAGS.task_name or "").lower()
     if name and name not in _TASKS:
         raise InputError(
             f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. Name the columns of other files."
         )
-    known = _TASKS.get(name, _Columns())
-    columns = _Columns(
-        FLAGS.text_column or known.text,
-        tuple(FLAGS.choice_columns or known.choices),
-        FLAGS.choice_prefix_column or known.choice_prefix,
-        FLAGS.label_column or known.label,
-        FLAGS.has_header and known.has_header,
-    )
-    if not columns.choices:
+    given = flags_by_name("text_column", "choice_columns", "choice_prefix_column", "label_column")
+    given = {column: value for column, value in given.items() if value}
+    columns = {"has_header": FLAGS.has_header, **_TASKS.get(name, {}), **given}
+    if "choice_columns" not in columns:
         raise InputError(
             "Name the columns of the choices: --choice_columns=first,second,... or one column with lists; or "
             "give --task_name."
@@ -97,19 +82,13 @@ def _columns() -> _Columns:
     return columns
 
 
-def _read(path: str, columns: _Columns, with_labels: bool = True):
+def _read(path: str, columns: dict[str, Any], with_labels: bool = True):
     from data_prep.finetuning.labelled_text import read_choices
     from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, choice_names, right_choices
 
-    prompts, choices, labels = read_choices(
-        path,
-        text_column=columns.text,
-        choice_columns=columns.choices,
-        choice_prefix_column=columns.choice_prefix,
-        label_column=columns.label if with_labels else None,
-        has_header=columns.has_header,
-        skip_missing=FLAGS.skip_missing,
-    )
+    if not with_labels:
+        columns = {**columns, "label_column": None}
+    prompts, choices, labels = read_choices(path, **columns, skip_missing=FLAGS.skip_missing)
     answers = None
     if labels is not None:
         names = FLAGS.labels or choice_names(labels, len(choices[0]))
@@ -121,9 +100,6 @@ def _read(path: str, columns: _Columns, with_labels: bool = True):
     return ChoiceExamples(prompts, choices, answers, path)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -19,13 +19,9 @@ import logging
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
-from run_scripts.fine_tuning_flags import (
-    data_files,
-    define_data_file_flags,
-    define_fine_tuning_flags,
-    run_task,
-)
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.option_flags import flags_by_name
+from run_scripts.fine_tuning_flags import data_files, define_data_file_flags, define_fine_tuning_flags, run_task
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
@@ -51,6 +47,8 @@ def define_flags() -> None:
 
 def main() -> None:
     from data_prep.finetuning.tagging_records import Tagging
+    from keras_bert.tasks.tagging.examples import label_ids, labels_of
+    from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
     refuse_flags_without_effect(FLAGS.do_eval, "without --do_eval", "calibrate")
     # All files are read before TensorFlow is loaded, so that errors appear early.
@@ -59,15 +57,11 @@ def main() -> None:
     labels = FLAGS.labels
     arguments = {} if FLAGS.doc_stride is None else {"doc_stride": FLAGS.doc_stride}
     if "train" in parts:
-        from keras_bert.tasks.tagging.examples import labels_of
-
         labels = labels or labels_of(parts["train"])
         arguments["labels"] = list(labels)
-        for part in ("train", "eval"):
-            if part in parts:
-                _check_tags(parts[part], labels)
-
-    from keras_bert.tasks.tagging.tag_schemes import TagLabels
+        for part, examples in parts.items():
+            if part != "predict":
+                label_ids(examples, TagLabels.of(labels, "labels"))  # raises an error before the training
 
     # Tags that are not of entities have no entity F1.
     main_score = "f1" if labels is None or TagLabels.of(labels, "labels").scheme else "accuracy"
@@ -78,14 +72,8 @@ def _read(path: str, has_tags: bool | None):
     from data_prep.finetuning.conll import read_tagged_sentences
     from keras_bert.tasks.tagging.examples import in_one_scheme
 
-    found = read_tagged_sentences(
-        path,
-        text_column=FLAGS.text_column,
-        label_column=FLAGS.label_column,
-        has_tags=has_tags,
-        labels=FLAGS.labels or (),
-        skip_missing=FLAGS.skip_missing,
-    )
+    how = flags_by_name("text_column", "label_column", "skip_missing")
+    found = read_tagged_sentences(path, has_tags=has_tags, labels=FLAGS.labels or (), **how)
     if has_tags:
         found, _, notes = in_one_scheme(found)
         for note in notes:
@@ -93,17 +81,6 @@ def _read(path: str, has_tags: bool | None):
     return found
 
 
-def _check_tags(examples, labels: list[str]) -> None:
-    """Raises `InputError` for tags that are not labels, before the training instead of after it."""
-    from keras_bert.tasks.tagging.examples import label_ids
-    from keras_bert.tasks.tagging.tag_schemes import TagLabels
-
-    label_ids(examples, TagLabels.of(labels, "labels"))
-
-
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -26,11 +26,12 @@ model is in output_dir/model, which can be the --init_checkpoint of this command
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import (
     define_option_flags,
     flag_values,
+    flags_by_name,
     given_values,
     options_of_flags,
     refuse_unneeded_flags,
@@ -185,8 +186,7 @@ def _train_and_evaluate() -> None:
         **eval_lengths,
         "vocabulary": vocabulary,
         "masking": eval_masking,
-        "eval_batch_size": FLAGS.eval_batch_size,
-        "max_eval_steps": FLAGS.max_eval_steps,
+        **flags_by_name("eval_batch_size", "max_eval_steps"),
     }
     if FLAGS.do_train:
         watched = PretrainingEvaluation(eval_files, **evaluated) if FLAGS.do_eval and FLAGS.eval_input_file else None
@@ -211,9 +211,6 @@ def _train_and_evaluate() -> None:
         )
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -13,9 +13,9 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, options_of_flags
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, options_of_flags
 from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -36,9 +36,7 @@ def define_flags() -> None:
     )
     define_option_flags(QuestionAnsweringOptions)
     flags.DEFINE_boolean(
-        "tune_null_threshold",
-        False,
-        "Use the threshold with the best F1 on predict_file, and store it in the model.",
+        "tune_null_threshold", False, "Use the threshold with the best F1 on predict_file, and store it in the model."
     )
     define_skip_missing_flag()
     define_fine_tuning_flags()
@@ -81,15 +79,8 @@ def main() -> None:
         fine_tune(folder, SpanClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 
     def answer_in(folder):
-        question_answering.predict_answers(
-            folder,
-            asked,
-            questions=questions,
-            tune_null_threshold=FLAGS.tune_null_threshold,
-            calibrate=FLAGS.calibrate,
-            predict_batch_size=FLAGS.predict_batch_size,
-            **trained_model_flags(),
-        )
+        how = flags_by_name("tune_null_threshold", "calibrate", "predict_batch_size") | trained_model_flags()
+        question_answering.predict_answers(folder, asked, questions=questions, **how)
         return RunFolder(folder).read_results()
 
     train_evaluate_predict(train_in if train else None, answer_in if asked else None, None, "f1")
@@ -103,9 +94,6 @@ def _read(flag: str, purpose: str, has_answers: bool | None):
     return read_squad(FLAGS[flag].value, has_answers=has_answers, skip_missing=FLAGS.skip_missing)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -13,15 +13,10 @@ docs/text_to_text.md describes all of it.
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
-from keras_bert.program.option_flags import define_option_flags, flag_values
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import define_option_flags, flag_values, flags_by_name
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
-from run_scripts.fine_tuning_flags import (
-    data_files,
-    define_data_file_flags,
-    define_fine_tuning_flags,
-    run_task,
-)
+from run_scripts.fine_tuning_flags import data_files, define_data_file_flags, define_fine_tuning_flags, run_task
 
 FLAGS = flags.FLAGS
 
@@ -42,7 +37,7 @@ def main() -> None:
     parts = {part: _read(path, needs_targets=part != "predict") for part, path in data_files().items()}
     search = flag_values(SearchOptions)
     SearchOptions(**search)  # reports bad values before the training
-    arguments = {"shared": FLAGS.shared, "label_smoothing": FLAGS.label_smoothing}
+    arguments = flags_by_name("shared", "label_smoothing")
     run_task("TextToText", parts, "token_accuracy", model_arguments=arguments, answer_options=search)
 
 
@@ -50,20 +45,11 @@ def _read(path: str, needs_targets: bool = True):
     from data_prep.finetuning.labelled_text import read_sources_and_targets
     from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 
-    sources, targets = read_sources_and_targets(
-        path,
-        source_column=FLAGS.source_column,
-        target_column=FLAGS.target_column,
-        has_header=FLAGS.has_header,
-        needs_targets=needs_targets,
-        skip_missing=FLAGS.skip_missing,
-    )
+    how = flags_by_name("source_column", "target_column", "has_header", "skip_missing")
+    sources, targets = read_sources_and_targets(path, needs_targets=needs_targets, **how)
     return TextToTextExamples(sources, targets, path)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

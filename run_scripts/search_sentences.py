@@ -18,10 +18,10 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import command_of, refuse_flags_without_effect
+from keras_bert.program.errors import InputError
 from keras_bert.program.option_flags import define_flag
 from run_scripts.asked_models import (
-    check_reranker_flags,
     define_reranker_flags,
     define_runtime_flags,
     define_vector_flags,
@@ -40,12 +40,8 @@ def define_flags() -> None:
     flags.DEFINE_string("id_column", None, "The column of their ids.")
     flags.DEFINE_list("metadata_columns", [], "Columns that --where can name: strings, or in JSON Lines numbers too.")
     flags.DEFINE_bool("has_header", True, "Whether the first line of a .tsv or .csv file has the names of the columns.")
-    flags.DEFINE_enum(
-        "precision",
-        None,
-        ["float32", "int8", "binary"],
-        "How vectors are compared: int8 takes a quarter of the memory, binary a thirty-second. Default: float32.",
-    )
+    help = "How vectors are compared: int8 takes a quarter of the memory, binary a thirty-second. Default: float32."
+    flags.DEFINE_enum("precision", None, ["float32", "int8", "binary"], help)
     flags.DEFINE_bool("append", False, "Adds the texts of --input_file to the index in --index_dir.")
     flags.DEFINE_bool("update", False, "Replaces the texts in --index_dir that have the ids of --input_file.")
     flags.DEFINE_multi_string("delete", [], "An id of a text that is removed; may be given several times.")
@@ -64,7 +60,6 @@ def define_flags() -> None:
 def main():
     from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.program.atomic_output import check_output_folder
-    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
@@ -129,7 +124,7 @@ def _refuse_flags_without_effect(arguments) -> None:
     refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(not arguments.update, "with --update: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(arguments.index_dir, "without --index_dir", "delete", "delete_file")
-    check_reranker_flags()
+    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
     refuse_flags_without_effect(
         arguments.query or arguments.query_file, "without --query or --query_file", "top_k", "where", "hybrid"
     )
@@ -175,9 +170,6 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
             print(f"  {hit.score:.4f}  {'' if hit.id is None else f'{hit.id}  '}{hit.text}")
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -18,7 +18,7 @@ import os
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import command_of
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.option_flags import define_flag, define_option_flags, options_of_flags
 from keras_bert.tf_serving.server.request_limits import ServerOptions
@@ -62,8 +62,7 @@ def main(folders: list[str]) -> None:
 def _name_and_folder(argument: str) -> tuple[str, str]:
     """Returns the name in requests and the folder of an argument, which is FOLDER or NAME=FOLDER.
 
-    Raises:
-        InputError: the name cannot be used in URLs.
+    Raises `InputError` if the name cannot be used in URLs.
     """
     name, equals, folder = argument.partition("=")
     if not equals or os.path.isdir(argument):
@@ -86,9 +85,6 @@ def _announce(address) -> None:
         )
 
 
-def command() -> None:
-    run_command(main, define_flags, repeated="FOLDER")
-
-
+command = command_of(main, define_flags, repeated="FOLDER")
 if __name__ == "__main__":
     command()

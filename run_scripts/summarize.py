@@ -6,8 +6,8 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_casing_flag
 
 
@@ -40,23 +40,14 @@ def main():
     from keras_bert.models.encoder_base import Encoder
 
     encoder = Encoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
-    summary = summarize(
-        encoder,
-        text,
-        arguments.num_sentences,
-        method=arguments.method,
-        diversity=arguments.diversity,
-        language=arguments.language,
-    )
+    how = flags_by_name("method", "diversity", "language")
+    summary = summarize(encoder, text, arguments.num_sentences, **how)
     if arguments.output_file:
         write_json(arguments.output_file, dataclasses.asdict(summary), indent=1)
     for sentence in summary.chosen:
         print(sentence.text)
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

@@ -10,8 +10,8 @@ Example:
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.command_line import command_of
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from run_scripts.asked_models import define_casing_flag
 
 _MOST_SHOWN = 5  # occurrences of each group
@@ -48,14 +48,8 @@ def main():
     encoder = Encoder.from_pretrained(
         arguments.init_checkpoint, output_hidden_states=True, do_lower_case=arguments.do_lower_case
     )
-    found = word_vectors(
-        encoder,
-        sentences,
-        arguments.word,
-        layers=arguments.layers,
-        max_occurrences=arguments.max_occurrences,
-        batch_size=arguments.batch_size,
-    )
+    how = flags_by_name("layers", "max_occurrences", "batch_size")
+    found = word_vectors(encoder, sentences, arguments.word, **how)
     groups, coordinates = cluster(found.vectors, arguments.num_groups), project(found.vectors)
     title = f"{', '.join(arguments.word)} in {arguments.input_file}"
     write_word_senses(arguments.output_dir, sentences, found, coordinates, groups, title=title, plot=arguments.plot)
@@ -76,9 +70,6 @@ def _sentences(lines: list[str], language: str) -> list[str]:
     return [sentence for line in lines for sentence in split_sentences(line, language)]
 
 
-def command() -> None:
-    run_command(main, define_flags)
-
-
+command = command_of(main, define_flags)
 if __name__ == "__main__":
     command()

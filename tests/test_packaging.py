@@ -74,7 +74,7 @@ def test_every_module_with_a_command_is_a_console_script(installed):
     assert "run_scripts.__main__" in modules
     for package in ("data_prep", "run_scripts"):
         for path in (PROJECT / package).glob("*.py"):
-            if "def command()" in path.read_text("utf-8"):
+            if "\ncommand = " in path.read_text("utf-8"):
                 assert f"{package}.{path.stem}" in modules, f"add {path.stem} to run_scripts/command_names.py"
 
 

@@ -7,12 +7,10 @@ complete_rows.py                reports rows that miss a value, or leaves them o
 labelled_text.py                reads texts with labels, sets of labels, scores or choices
 glue.py                         the GLUE tasks by name: files, columns and labels
 conll.py                        reads words with tags from CoNLL columns, JSON and Parquet
-conllu.py                       the columns of CoNLL-U
 span_rows.py                    reads texts with spans of Doccano, spaCy, Prodigy and Label Studio
 squad.py                        reads questions about contexts from SQuAD files
 search_collections.py           reads documents, queries and what is relevant from BEIR folders and tables
-finetuning_options.py           the options of all tasks
-finetuning_task.py              the base class of the four tasks below
+finetuning_task.py              the options of all tasks, and the base class of the four tasks below
 classification_records.py       texts or pairs with labels or scores -> records
 multiple_choice_records.py      prompts with choices -> records
 tagging_records.py              words with tags -> records

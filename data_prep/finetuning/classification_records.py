@@ -38,10 +38,10 @@ class Classification(FinetuningTask):
     def settle(self) -> None:
         for part in self._labelled_parts():
             if part == "train" and not self.labels:
-                classification.labels_of(self._text_examples(part))
+                classification.labels_of(self.examples[part])
         self._find_labels(classification.in_label_order)
         self._ids = {
-            part: np.array(classification.label_ids(self._text_examples(part), self.labels))[:, None]
+            part: np.array(classification.label_ids(self.examples[part], self.labels))[:, None]
             for part in self._labelled_parts()
         }
 
@@ -55,19 +55,17 @@ class Classification(FinetuningTask):
         rows, is_cut, _ = text_rows(found.texts[examples], second_texts, tokenizer, length)
         batch = rows.padded(length)
         is_labelled = part in self._ids
-        unknown = np.zeros((len(is_cut), *self._label_shape()), np.int64)
+        num_labels = next(field.length for field in self.record(part) if field.name == features.LABEL_IDS)
+        unknown = np.zeros((len(is_cut), num_labels), np.int64)
         batch[features.LABEL_IDS] = self._ids[part][examples] if is_labelled else unknown
         batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
         self.counts[part]["cut_texts"] += int(is_cut.sum())
         return batch
 
-    def _label_shape(self) -> tuple[int, ...]:
-        return (1,)
-
     def _reader(self):
         return labelled_text.read_labelled_text
 
-    def _read(self, part: str, path: str) -> "_Texts":
+    def _read(self, part: str, path: str) -> classification.TextExamples:
         left_out = [] if self.glue and part == "train" else None
         found = self._reader()(
             path, left_out=left_out, skip_missing=self.options.skip_missing, **self._columns(part, path)
@@ -75,10 +73,9 @@ class Classification(FinetuningTask):
         if left_out:
             self.counts[part]["rows_left_out"] = len(left_out)
             self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")
-        labels = found.labels
-        if labels and self.glue and self.labels and not self._is_official(path):
-            labels = self.glue.official_labels(labels)
-        return _Texts(found.texts, found.second_texts, labels, path)
+        if found.labels and self.glue and self.labels and not self._is_official(path):
+            return dataclasses.replace(found, labels=self.glue.official_labels(found.labels))
+        return found
 
     def _columns(self, part: str, path: str) -> dict[str, Any]:
         """Returns the reader's arguments for the columns of a file."""
@@ -110,18 +107,6 @@ class Classification(FinetuningTask):
         if isinstance(column, tuple):
             return self.options.label_column  # raises an error for several columns
         return column
-
-    def _text_examples(self, part: str) -> classification.TextExamples:
-        found = self.examples[part]
-        return classification.TextExamples(found.texts, found.second_texts, found.labels, found.source)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Texts(labelled_text.LabelledText):
-    source: str = ""
-
-    def __len__(self):
-        return len(self.texts)
 
 
 class Regression(Classification):
@@ -164,9 +149,6 @@ class MultiLabel(Classification):
 
     def record(self, part: str) -> list[Feature]:
         return features.multi_label_features(self.options.max_seq_length, len(self.labels))
-
-    def _label_shape(self) -> tuple[int, ...]:
-        return (len(self.labels),)
 
     def _training_labels(self) -> list[str]:
         if len(self.options.label_columns) > 1:

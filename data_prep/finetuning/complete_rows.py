@@ -20,11 +20,8 @@ def labels_are_read(path: str, labelled: Sequence[bool], skip_missing: bool) -> 
     """
     if any(labelled) and not all(labelled) and not skip_missing:
         _logger.warning(
-            "%s: %s of %s rows have labels, so none are read. To read them, leave out the other rows with "
-            "--skip_missing (skip_missing=True).",
-            path,
-            f"{sum(labelled):,}",
-            f"{len(labelled):,}",
+            f"{path}: {sum(labelled):,} of {len(labelled):,} rows have labels, so none are read. To read them, leave "
+            "out the other rows with --skip_missing (skip_missing=True)."
         )
     return all(labelled) or (any(labelled) and skip_missing)
 

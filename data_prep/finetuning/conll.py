@@ -7,7 +7,6 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from data_prep.finetuning import conllu
 from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import read_span_rows, text_column_of, unknown_form
 from data_prep.finetuning.tables import Column, Row, ending_of, has_named_values, read_rows
@@ -26,6 +25,12 @@ _NEW_DOCUMENT = "# newdoc"
 _COMMENT_WORDS = ("newdoc", "newpar", "id", "sent_id", "doc_id", "text")
 # A comment is "#" alone, or begins with "# ", "#" and a tab, or "#name=".
 _COMMENT = re.compile(r"#(?:$|[ \t]+(?P<name>[^ \t=]*)|(?P<key>[\w.:-]+)[ \t]*=)")
+# The columns of CoNLL-U, the format of Universal Dependencies.
+_NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_MISC = _NAMES.index("MISC")
+_ID = re.compile(r"\d+([-.]\d+)?")
+# The key in MISC that has the tags of entities, unless another column is named.
+_ENTITIES = "NER"
 # Usual names of the lists in JSON Lines of Hugging Face data sets and in tensorflow_datasets.
 _WORD_NAMES = ("tokens", "words")
 _TAG_NAMES = ("tags", "ner_tags", "ner", "labels")
@@ -77,12 +82,14 @@ def read_tagged_sentences(
     sentences = _sentences(path)
     first = next(sentences, None)
     sentences = itertools.chain([first] if first else [], sentences)
-    if first and conllu.is_conllu(first.rows):
-        text_column = conllu.word_column_of(text_column)
-        label_column, key = conllu.tag_column_of(label_column)
+    # The lines of CoNLL-U have ten columns, the first of them a number or a range.
+    if first and all(len(columns) == len(_NAMES) and _ID.fullmatch(columns[0]) for _, columns in first.rows):
+        text_column = "FORM" if text_column is None else text_column
+        text_column = _NAMES.index(text_column) if text_column in _NAMES else text_column
+        label_column, key = _tag_column_of(label_column)
         if has_tags is None and key is not None:
             sentences = list(sentences)
-            has_tags = any(key in conllu.keys_of(conllu.words_only(sentence.rows)) for sentence in sentences)
+            has_tags = any(key in _keys_of(_words_only(sentence.rows)) for sentence in sentences)
         sentences = _of_conllu(sentences, key if has_tags else None, path)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
@@ -104,16 +111,20 @@ def read_tagged_sentences(
     return TaggedSentences(words, tags if has_tags else None, documents, path, locations)
 
 
+# The lines of words: their numbers in the file and their columns.
+_Lines = list[tuple[int, list[str]]]
+
+
 @dataclasses.dataclass
 class _Sentence:
-    """Line numbers and columns of its words, and the number of its document."""
+    """The lines of its words, and the number of its document."""
 
-    rows: list[tuple[int, list[str]]]
+    rows: _Lines
     document: int
 
 
 def _sentences(path: str) -> Iterator[_Sentence]:
-    rows: list[tuple[int, list[str]]] = []
+    rows: _Lines = []
     document = 0
     num_words = 0
     lines = (line.rstrip("\r\n") for line in read_lines(path))
@@ -148,12 +159,45 @@ def _of_conllu(sentences: Iterator[_Sentence], key: str | None, path: str) -> It
     """Yields sentences in the words of CoNLL-U, with the values of a key in MISC as another column."""
     keys: set[str] = set()
     for sentence in sentences:
-        lines = conllu.words_only(sentence.rows)
-        keys |= conllu.keys_of(lines)
+        lines = _words_only(sentence.rows)
+        keys |= _keys_of(lines)
+        if key is not None:  # O for words without the key
+            lines = [(number, [*columns, _misc(columns).get(key, "O")]) for number, columns in lines]
         if lines:
-            yield _Sentence(lines if key is None else conllu.with_key(lines, key), sentence.document)
+            yield _Sentence(lines, sentence.document)
     if key is not None and key not in keys:
-        raise conllu.unknown_key(path, key, keys)
+        raise InputError(
+            f"{path} is CoNLL-U, and no word has {key!r} in MISC; the keys there are: "
+            f"{', '.join(sorted(keys)) or 'none'}. Name the column of the tags: --label_column=UPOS, XPOS, DEPREL or "
+            "another one, or a key in MISC."
+        )
+
+
+def _tag_column_of(label_column: Column | None) -> tuple[Column, str | None]:
+    """Returns the number of the column of the tags, and the key in MISC whose values are added as the last column.
+
+    >>> _tag_column_of("UPOS"), _tag_column_of("NER")
+    ((3, None), (-1, 'NER'))
+    """
+    name = "" if label_column is None else str(label_column)
+    if name in _NAMES:
+        return _NAMES.index(name), None
+    if name.removeprefix("-").isdigit():
+        return int(name), None
+    return -1, name.removeprefix("MISC=") or _ENTITIES
+
+
+def _words_only(lines: _Lines) -> _Lines:
+    """Leaves out the lines of several words (1-2) and of words that are not written (8.1)."""
+    return [(number, columns) for number, columns in lines if columns[0].isdigit()]
+
+
+def _keys_of(lines: _Lines) -> set[str]:
+    return {key for _, columns in lines for key in _misc(columns)}
+
+
+def _misc(columns: list[str]) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in columns[_MISC].split("|") if "=" in part)
 
 
 def _first_word_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:

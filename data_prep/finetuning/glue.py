@@ -81,8 +81,7 @@ class GlueTask:
     def find_files(self, data_dir: str | os.PathLike) -> dict[str, str]:
         """Returns part -> path, for each part whose file is in a folder.
 
-        Raises:
-            InputError: there is no such file.
+        Raises `InputError` if there is no such file.
         """
         found = {}
         for part, names in self.files.items():

@@ -1,6 +1,5 @@
 """Reads texts with labels, sets of labels, scores or choices, for fine-tuning."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,25 +8,10 @@ from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row, read_rows
 from keras_bert.program.columns import is_missing
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import TextExamples
 
 # Values that say whether a text has a label.
 _MARKS = {"0", "1", "0.0", "1.0", "false", "true"}
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelledText:
-    """The rows of a file, by column.
-
-    Attributes:
-        texts: N texts.
-        second_texts: N second texts, or None.
-        labels: N labels, or None. A label is a string; a list of strings from `read_multi_label_text`; a number from
-            `read_scored_text`.
-    """
-
-    texts: list[str]
-    second_texts: list[str] | None = None
-    labels: list[Any] | None = None
 
 
 def read_labelled_text(
@@ -40,7 +24,8 @@ def read_labelled_text(
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
     skip_missing: bool = False,
-) -> LabelledText:
+    read_label: Callable[[Row, Any], Any] = Row.label,
+) -> TextExamples:
     """Reads texts, second texts and labels from the sources of `data_prep.finetuning.tables.read_rows`.
 
     White space around values is removed.
@@ -49,10 +34,9 @@ def read_labelled_text(
         text_column: name or number, from 0, of the column of the texts. A number may be written as a string.
         second_text_column: the same for the second text of pairs.
         label_column: the same for the labels; None reads no labels.
-        has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
+        has_header, left_out, skip_missing: as in `tables.read_rows` and `complete_rows`.
         may_be_empty: whether a text may be empty.
-        left_out: if given, bad rows are left out, and a description of each is appended here.
-        skip_missing: whether rows with an empty or missing value are left out; a warning says how many.
+        read_label: takes a row and `label_column`.
 
     Raises:
         InputError: the file cannot be read or has no rows, a column is missing, or a row has too few or too many
@@ -62,13 +46,24 @@ def read_labelled_text(
         read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
         # ['1', '1', '1']
     """
-    read_label = None if label_column is None else lambda row: row.label(label_column)
-    return _read(path, read_label, text_column, second_text_column, has_header, may_be_empty, left_out, skip_missing)
+    path = os.fspath(path)
+
+    def values(row: Row) -> tuple[str, str | None, Any]:
+        text, second = row.text(text_column, may_be_empty=may_be_empty), None
+        if second_text_column is not None:
+            second = row.text(second_text_column, "second text", may_be_empty=may_be_empty)
+        return text, second, None if label_column is None else read_label(row, label_column)
+
+    rows = read_rows(path, has_header=has_header, left_out=left_out)
+    found = complete_rows(path, rows, values, skip_missing=skip_missing, left_out=left_out)
+    texts, second_texts, labels = _columns_of(found, path, has_header)
+    second_texts = None if second_text_column is None else second_texts
+    return TextExamples(texts, second_texts, None if label_column is None else labels, path, may_be_empty=may_be_empty)
 
 
-def read_scored_text(path: str | os.PathLike, *, label_column: Column | None = "label", **reading: Any) -> LabelledText:
+def read_scored_text(path: str | os.PathLike, **reading: Any) -> TextExamples:
     """As `read_labelled_text`, with numbers as labels."""
-    return _read(path, None if label_column is None else lambda row: row.number(label_column), **reading)
+    return read_labelled_text(path, read_label=Row.number, **reading)
 
 
 def read_multi_label_text(
@@ -77,7 +72,7 @@ def read_multi_label_text(
     label_column: Column | Sequence[Column] | None = "label",
     label_separator: str = ",",
     **reading: Any,
-) -> LabelledText:
+) -> TextExamples:
     """As `read_labelled_text`, with any number of labels per text.
 
     Args:
@@ -87,13 +82,13 @@ def read_multi_label_text(
     Raises:
         InputError: the lists are 0 or 1 for each label, without the names of these; and as `read_labelled_text`.
     """
-    read_label = None
-    if isinstance(label_column, str | int):
-        read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
-    elif label_column is not None:
-        read_label = lambda row: row.marked(label_column)  # noqa: E731
-    found = _read(path, read_label, **reading)
-    if isinstance(label_column, str | int):
+    is_one_column = isinstance(label_column, str | int)
+
+    def read_label(row: Row, column: Any) -> list[str]:
+        return row.labels(column, label_separator) if is_one_column else row.marked(column)
+
+    found = read_labelled_text(path, label_column=label_column, read_label=read_label, **reading)
+    if is_one_column:
         _refuse_marks(found.labels or (), os.fspath(path), label_column)
     return found
 
@@ -186,30 +181,6 @@ def read_sources_and_targets(
     found = complete_rows(path, rows, values, skip_missing=skip_missing)
     sources, targets = _columns_of(found, path, has_header)
     return sources, targets if has_targets else None
-
-
-def _read(
-    path: str | os.PathLike,
-    read_label: Callable[[Row], Any] | None,
-    text_column: Column = "text",
-    second_text_column: Column | None = None,
-    has_header: bool = True,
-    may_be_empty: bool = False,
-    left_out: list[str] | None = None,
-    skip_missing: bool = False,
-) -> LabelledText:
-    path = os.fspath(path)
-
-    def values(row: Row) -> tuple[str, str | None, Any]:
-        text, second = row.text(text_column, may_be_empty=may_be_empty), None
-        if second_text_column is not None:
-            second = row.text(second_text_column, "second text", may_be_empty=may_be_empty)
-        return text, second, read_label(row) if read_label else None
-
-    rows = read_rows(path, has_header=has_header, left_out=left_out)
-    found = complete_rows(path, rows, values, skip_missing=skip_missing, left_out=left_out)
-    texts, second_texts, labels = _columns_of(found, path, has_header)
-    return LabelledText(texts, None if second_text_column is None else second_texts, labels if read_label else None)
 
 
 def _columns_of(rows: list[tuple], path: str, has_header: bool) -> list[list]:

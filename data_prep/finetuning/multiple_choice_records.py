@@ -1,11 +1,11 @@
 """Prompts with choices -> batches of records."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask, has_labels
+from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.labelled_text import read_choices
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -20,23 +20,28 @@ class MultipleChoice(FinetuningTask):
     kind = "multiple_choice"
     task_type = "multiple_choice"
 
+    def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
+        super().__init__(options, glue)
+        self._labels_of_parts: dict[str, list[str]] = {}
+
     def settle(self) -> None:
-        self._num_choices = len(next(iter(self.examples.values())).choices[0])
+        first = next(iter(self.examples.values()))
+        self._num_choices = first.num_choices
         self.labels = self.labels or multiple_choice.choice_names(self._training_labels(), self._num_choices)
         if len(self.labels) != self._num_choices:
             raise InputError(
                 f"There must be a label for each of the {self._num_choices} choices. Received: {', '.join(self.labels)}"
             )
-        self._answers = {part: self._answers_of(part) for part in self._labelled_parts()}
-        for part, examples in self.examples.items():
-            choices = multiple_choice.ChoiceExamples(
-                examples.prompts, examples.choices, self._answers.get(part), examples.source
-            )
-            if choices.num_choices != self._num_choices:
+        for examples in self.examples.values():
+            if examples.num_choices != self._num_choices:
                 raise InputError(
-                    f"{examples.source} has {choices.num_choices} choices, but {self._num_choices} are expected, as in "
-                    f"{next(iter(self.examples.values())).source}"
+                    f"{examples.source} has {examples.num_choices} choices, but {self._num_choices} are expected, as "
+                    f"in {first.source}"
                 )
+        self._answers = {
+            part: multiple_choice.right_choices(labels, self.labels, self.examples[part].source)
+            for part, labels in self._labels_of_parts.items()
+        }
 
     def record(self, part: str) -> list[Feature]:
         return features.multiple_choice_features(self.options.max_seq_length, self._num_choices)
@@ -58,16 +63,15 @@ class MultipleChoice(FinetuningTask):
     def metadata(self) -> dict[str, Any]:
         return {**super().metadata(), "num_choices": self._num_choices}
 
-    def _answers_of(self, part: str) -> list[int]:
-        examples = self.examples[part]
-        return multiple_choice.right_choices(examples.labels, self.labels, examples.source)
+    def _training_labels(self) -> list[str]:
+        return self._labels_of_parts.get("train", [])
 
-    def _read(self, part: str, path: str) -> "_Choices":
+    def _read(self, part: str, path: str) -> multiple_choice.ChoiceExamples:
         if not self.options.choice_columns:
             raise InputError(
                 "Name the columns of the choices: --choice_columns=first,second,..., or one column with lists."
             )
-        found = read_choices(
+        prompts, choices, labels = read_choices(
             path,
             text_column=self.options.text_column or "text",
             choice_columns=self.options.choice_columns,
@@ -75,15 +79,6 @@ class MultipleChoice(FinetuningTask):
             has_header=self.options.has_header,
             skip_missing=self.options.skip_missing,
         )
-        return _Choices(*found, path)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Choices:
-    prompts: list[str]
-    choices: list[list[str]]
-    labels: list[str] | None
-    source: str
-
-    def __len__(self):
-        return len(self.prompts)
+        if labels is not None:
+            self._labels_of_parts[part] = labels
+        return multiple_choice.ChoiceExamples(prompts, choices, source=path)

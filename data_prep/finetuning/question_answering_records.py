@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_options import FinetuningOptions
-from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask, has_labels
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.squad import read_squad
 from data_prep.text.column_files import COLUMN_SUFFIXES
@@ -100,18 +99,16 @@ class QuestionAnswering(FinetuningTask):
             self.counts[part]["moved_answers"] += span is not None and span[0] != answers[0].start
             spans.append(span)
         if lost:
-            self._say_lost(part, [examples.ids[number] for number in lost])
+            self.counts[part]["absent_answers"] = len(lost)
+            names = ", ".join(examples.ids[number] for number in lost[:_MOST_NAMES])
+            names += ", ..." if len(lost) > _MOST_NAMES else ""
+            done = "were left out" if part == "train" else "are labelled as unanswerable"
+            self.notes[part].append(
+                f"{len(lost)} questions {done}: their answer is not in the context. They are {names}"
+            )
             if part == "train":
                 spans = self._leave_out(part, lost, spans)
         return spans
-
-    def _say_lost(self, part: str, ids: list[str]) -> None:
-        self.counts[part]["absent_answers"] = len(ids)
-        names = ", ".join(ids[:_MOST_NAMES]) + (", ..." if len(ids) > _MOST_NAMES else "")
-        end = "were left out: their answer is not in the context"
-        if part != "train":
-            end = "are labelled as unanswerable: their answer is not in the context"
-        self.notes[part].append(f"{len(ids)} questions {end}. They are {names}")
 
     def _leave_out(self, part: str, lost: list[int], spans: list) -> list:
         """Removes examples, and returns the spans of the others."""

@@ -157,12 +157,11 @@ def read_search_pairs(
     The texts are their own ids, so equal documents are one, and a query has all documents of its rows.
 
     Args:
-        path: the table of pairs, see `tables.read_rows`.
+        path, has_header: as in `tables.read_rows`.
         columns: those of the query and of the document, by name or number from 0; maybe also that of wrong documents,
             which belong to the corpus. A column may have lists of documents. By default "query" and "document", or
             FlagEmbedding's "query", "pos" and "neg".
         corpus_files: further tables with the column of the document.
-        has_header: whether the first line of `.tsv` and `.csv` files has the names of the columns.
 
     Raises:
         InputError: there are not two or three columns or no pairs, a file cannot be read, or a text is missing.

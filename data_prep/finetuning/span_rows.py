@@ -31,8 +31,7 @@ def text_column_of(row: Row, text_column: Column | None = None) -> Column | None
 def text_of(row: Row, text_column: Column | None = None) -> str:
     """Returns the text of a row as it is, since spans count its characters.
 
-    Raises:
-        InputError: there is none; `MissingValue` if it is empty.
+    Raises `InputError` if there is none; `MissingValue` if it is empty.
     """
     name = text_column_of(row, text_column)
     if name is None:
@@ -45,16 +44,8 @@ def text_of(row: Row, text_column: Column | None = None) -> str:
     return without_lone_surrogates(row.values[name])
 
 
-def has_spans(row: Row, label_column: Column | None) -> bool:
-    return span_column(row) is not None if label_column is None else isinstance(row.values.get(label_column), list)
-
-
 def span_column(row: Row, label_column: Column | None = None) -> Column | None:
-    """Returns the column with a list of spans; None if there is none.
-
-    Raises:
-        InputError: there are several.
-    """
+    """Returns the column with a list of spans; None if there is none. Raises `InputError` if there are several."""
     if label_column is not None:
         if label_column not in row.values and _is_done(row):
             return None
@@ -82,7 +73,10 @@ def read_span_rows(
     The arguments are those of `read_tagged_sentences`.
     """
     if has_tags is None:
-        has_some = [has_spans(row, label_column) for row in rows]
+        by_name = label_column is not None
+        has_some = [
+            isinstance(row.values.get(label_column), list) if by_name else span_column(row) is not None for row in rows
+        ]
         labelled = [has or _is_done(row) for has, row in zip(has_some, rows, strict=True)]
         has_tags = any(has_some) and labels_are_read(path, labelled, skip_missing)
     if has_tags and label_column is not None and not any(label_column in row.values for row in rows):

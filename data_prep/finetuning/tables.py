@@ -55,8 +55,7 @@ class Row:
     def value(self, column: Column, kind: str) -> Any:
         """Returns the value in a column. `kind` names it in the error message for a missing column.
 
-        Raises:
-            InputError: the file has no such column; `MissingColumn` if only this row is known not to have it.
+        Raises `InputError` if the file has no such column; `MissingColumn` if only this row is known not to have it.
         """
         if column not in self.values:
             names = [name for name in self.values if isinstance(name, str) and not _is_number_of(name, self.values)]
@@ -224,12 +223,19 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         values = ((number, parse_json_line(line, f"{source}: line {number}")) for number, line in lines)
         yield from itertools.starmap(Row, plain_rows(source, "line", values))
     elif ending == ".json":
-        yield from rows_of_list(source, _json_list(source))
+        listed = parse_json(read_text(source), source)
+        if not isinstance(listed, list):
+            raise InputError(
+                f"{source} must be a list of objects, as Label Studio exports it. Received: {listed!r:.100}"
+            )
+        yield from rows_of_list(source, listed)
     elif is_column_file(source):
         for number, (values, _) in enumerate(read_column_file(source), start=1):
             yield Row(f"{source}: row {number}", values)
     elif ending in (".tsv", ".txt"):
-        yield from _named_rows(_tab_separated(source), source, has_header, left_out)
+        lines = enumerate(read_lines(source), start=1)
+        rows = ((number, line.rstrip("\r\n").split("\t")) for number, line in lines)
+        yield from _named_rows(rows, source, has_header, left_out)
     elif ending == ".csv":
         separator = separator_of(itertools.islice(read_lines(source), _LINES_COMPARED))
         rows = _named_rows(_separated(source, separator), source, has_header, left_out)
@@ -256,10 +262,8 @@ def has_named_values(source: str) -> bool:
 def ending_of(source: str) -> str:
     """Returns the ending of a file's name, in lower case and without `.gz`; of files with JSON, that of its form.
 
-    A name may end in anything: `eng.train` has CoNLL columns, and `export.json1` has JSON Lines.
-
-    Raises:
-        InputError: the file cannot be read, or is of a kind that another program must convert.
+    A name may end in anything: `eng.train` has CoNLL columns, and `export.json1` has JSON Lines. Raises `InputError` if
+    the file cannot be read, or is of a kind that another program must convert.
     """
     ending = os.path.splitext(source.lower().removesuffix(".gz"))[1]
     if ending in (*JSON_LINES, *COLUMN_SUFFIXES):
@@ -304,11 +308,6 @@ def _widths(lines: list[str], separator: str) -> list[int]:
             if row:
                 found.append(len(row))
     return found
-
-
-def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        yield number, line.rstrip("\r\n").split("\t")
 
 
 def _separated(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -382,20 +381,10 @@ def rows_of_list(path: str, values: list) -> Iterator[Row]:
     return itertools.starmap(Row, plain_rows(path, "item", enumerate(values, start=1)))
 
 
-def _json_list(path: str) -> list:
-    values = parse_json(read_text(path), path)
-    if not isinstance(values, list):
-        raise InputError(f"{path} must be a list of objects, as Label Studio exports it. Received: {values!r:.100}")
-    return values
-
-
 def _separator_hint(names: Sequence[str]) -> str:
     """Returns advice for a table with a single column whose lines contain another separator."""
     if len(names) == 1:
-        for separator, name, advice in (
-            ("\t", "tabs", "Name the file .tsv"),
-            (",", "commas", "Name the file .csv"),
-        ):
+        for separator, name, advice in (("\t", "tabs", "Name the file .tsv"), (",", "commas", "Name the file .csv")):
             if separator in names[0]:
                 return (
                     f"The first line has {name} between its values. .csv files need commas, .tsv files tabs. {advice}."

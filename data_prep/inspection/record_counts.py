@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from data_prep.inspection.bert_rows import BertRows, to_bert_rows
+from data_prep.inspection.record_text import BertRows, to_bert_rows
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
 from keras_bert.records.features import numbers_in_record

@@ -21,8 +21,7 @@ _AS_IT_IS = CompressionTypes.UNCOMPRESSED
 def is_remote(path: str) -> bool:
     """Returns whether a name begins with `gs://` or a similar scheme.
 
-    Raises:
-        InputError: Beam does not support the scheme, or lacks a package for it.
+    Raises `InputError` if Beam does not support the scheme, or lacks a package for it.
     """
     if FileSystems.get_scheme(path) is None:
         return False
@@ -89,10 +88,8 @@ class BeamFiles(DiskFiles):
 def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
     """Returns the name and the size in bytes of each source that matches `patterns`, in reading order.
 
-    Local patterns are those of `data_prep.text.corpus.list_sources`; others are Beam's, sorted by name.
-
-    Raises:
-        InputError: nothing matches a pattern.
+    Local patterns are those of `data_prep.text.corpus.list_sources`; others are Beam's, sorted by name. Raises
+    `InputError` if nothing matches a pattern.
     """
     if not any(map(is_remote, patterns)):
         return {name: source_size(name) for name in list_sources(patterns)}

@@ -1,22 +1,25 @@
-"""Counts the chunks of a text in a Beam pipeline, and finds the place of each document: its number and its shard."""
+"""What the workers of a Beam pipeline know of a run: options, counts of the text, and the place of each document."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 
 from data_prep.pretraining import pretraining_plan as plan
-from data_prep.pretraining.beam_job import BeamJob
+from data_prep.pretraining.beam_files import is_remote, source_sizes
 from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions
-from data_prep.text.corpus import TextCheck
-from data_prep.tokenized.corpus_writer import EncodedChunk
-from data_prep.tokenized.document_filters import FILTERS
+from data_prep.text.corpus import TextCheck, as_patterns
+from data_prep.tokenized.corpus_writer import EncodedChunk, TextSource, empty_manifest
+from data_prep.tokenized.document_filters import FILTERS, in_effect
+from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.tokenizer import SpecialTokens
+from keras_bert.program.options import check_whole
+from keras_bert.records import features
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer
 
 # (number of the source, number of the chunk within the source)
 ChunkKey = tuple[int, int]
@@ -27,6 +30,87 @@ _COUNTED = (
     *("num_documents", "num_sentences", "num_tokens"),
     *("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens", FILTERS["max_tokens_per_character"]),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamJob:
+    """The description of a run, which all workers get.
+
+    Args:
+        input_file, sources: the patterns that the user gave, and what matches them, in reading order.
+        corpus_manifest: the manifest of an empty corpus, as the local run would write it.
+        request: everything that determines the records, for the manifest.
+    """
+
+    input_file: list[str]
+    sources: list[str]
+    tokenizer: Tokenizer
+    settings: TextSettings
+    options: PretrainingOptions
+    output_dir: str
+    num_shards: int | None
+    compression: str
+    use_v2_feature_names: bool
+    corpus_manifest: dict[str, Any]
+    request: dict[str, Any]
+
+    @property
+    def record(self) -> list[features.Feature]:
+        """The features, with the names that they have in the files."""
+        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
+
+    @property
+    def token_dtype(self) -> np.dtype:
+        return np.dtype(self.corpus_manifest["token_dtype"])
+
+
+def describe_job(
+    input_file: str | Sequence[str],
+    vocab_file: str | os.PathLike,
+    output_dir: str,
+    num_shards: int | None,
+    options: PretrainingOptions | None,
+    settings: TextSettings | None,
+    compression: str,
+    use_v2_feature_names: bool,
+) -> BeamJob:
+    """Checks everything that can be checked before the run, and returns the job."""
+    options = options or PretrainingOptions()
+    check_whole("num_shards", num_shards, at_least=1, or_none=True)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    if settings.drop_near_duplicates:
+        raise InputError(
+            "drop_near_duplicates compares each document with all before it, so one process must see them in order. "
+            "Use create_pretraining_data instead of Beam, or leave it out."
+        )
+    if not input_file:
+        raise InputError("Give input_file, the text to read.")
+    if not output_dir:
+        raise InputError("Give output_dir, the folder for the records.")
+    output_dir = os.fspath(output_dir)
+    if not is_remote(output_dir):
+        # Workers may have other working directories.
+        output_dir = os.path.abspath(output_dir)
+        plan.check_output(None, output_dir)
+    patterns = as_patterns(input_file)
+    sizes = source_sizes(patterns)
+    source = TextSource(patterns, sizes, dataclasses.asdict(settings))
+    manifest = {name: value for name, value in empty_manifest(tokenizer, source).items() if name != "parts"}
+    text = {"input_file": patterns, "input_bytes": source.num_bytes, **in_effect(dataclasses.asdict(settings))}
+    text["vocabulary_sha256"] = tokenizer.sha256
+    return BeamJob(
+        input_file=patterns,
+        sources=list(sizes),
+        tokenizer=tokenizer,
+        settings=settings,
+        options=options,
+        output_dir=output_dir,
+        num_shards=num_shards,
+        compression=compression,
+        use_v2_feature_names=use_v2_feature_names,
+        corpus_manifest=manifest,
+        request=plan.describe_request(text, options, compression, use_v2_feature_names, num_shards),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,43 +156,24 @@ class CorpusLayout:
 def count_chunk(
     element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
 ) -> np.ndarray:
-    """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (1, 10)."""
+    """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (10,)."""
     key, chunk = element
     num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
     counts = chunk.counts()
     numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts.get(name, 0) for name in _COUNTED)]
-    return np.array([numbers], np.int64)
+    return np.array(numbers, np.int64)
 
 
-class GatherRows(beam.CombineFn):
-    """Gathers rows of numbers in one array, in any order."""
-
-    def create_accumulator(self) -> list[np.ndarray]:
-        return []
-
-    def add_input(self, accumulator: list[np.ndarray], row: np.ndarray) -> list[np.ndarray]:
-        accumulator.append(row)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
-        return [rows for accumulator in accumulators for rows in accumulator]
-
-    def compact(self, accumulator: list[np.ndarray]) -> list[np.ndarray]:
-        return [np.concatenate(accumulator)] if accumulator else []
-
-    def extract_output(self, accumulator: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate(accumulator)
-
-
-def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
+def plan_shards(rows: list[np.ndarray], job: BeamJob) -> CorpusLayout:
     """Numbers the documents in the order of the text, and plans the files, with whole documents in each.
 
     Args:
-        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 10).
+        rows: what `count_chunk` returns for each chunk, in any order.
 
     Raises:
         InputError: there is no text.
     """
+    counts = np.stack(rows)
     counts = counts[np.argsort(counts[:, 0])]
     keys, num_read, num_cut, num_documents = counts[:, :4].T
     check = TextCheck(job.input_file)
@@ -138,27 +203,10 @@ def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -
         yield shard, np.array([len(ranges), np.diff(ranges).sum(), count_tokens(block, ranges).sum()], np.int64)
 
 
-class SumRows(beam.CombineFn):
-    """Adds up rows of numbers."""
-
-    def create_accumulator(self) -> np.ndarray:
-        return np.zeros(3, np.int64)
-
-    def add_input(self, accumulator: np.ndarray, row: np.ndarray) -> np.ndarray:
-        return accumulator + row
-
-    def merge_accumulators(self, accumulators: Iterable[np.ndarray]) -> np.ndarray:
-        return sum(accumulators, np.zeros(3, np.int64))
-
-    def extract_output(self, accumulator: np.ndarray) -> np.ndarray:
-        return accumulator
-
-
 def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
     """Assigns parts of documents instead of whole documents if otherwise a file would have no record.
 
-    Raises:
-        InputError: the text is too short even for that.
+    Raises `InputError` if the text is too short even for that.
     """
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:

@@ -11,29 +11,56 @@ The steps are the functions that the local run maps over processes. Beam moves t
 A worker holds one chunk in memory, or the tokens of one shard (two bytes each, twice) and one block of it.
 """
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
+from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.beam_files import BeamFiles
-from data_prep.pretraining.beam_job import COUNTERS, BeamJob
 from data_prep.pretraining.beam_layout import (
+    BeamJob,
     ChunkKey,
-    GatherRows,
-    SumRows,
+    CorpusLayout,
     choose_dealing,
     count_chunk,
     count_shards,
     plan_shards,
 )
-from data_prep.pretraining.beam_shards import WriteShard, deal_documents, finish, no_piece_for_each_shard
+from data_prep.pretraining.document_block import DocumentBlock, blocks_of_gathered_shard
+from data_prep.pretraining.pretraining_records import batches_of_blocks
+from data_prep.pretraining.record_folder import (
+    FinishedShard,
+    PretrainingDataSummary,
+    RecordCounts,
+    RecordFolder,
+    shard_from_json,
+    shard_to_json,
+)
+from data_prep.pretraining.record_writer import write_records
 from data_prep.text.corpus import read_source_chunks
 from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
+from keras_bert.program.atomic_output import PARTIAL
+from keras_bert.program.errors import InputError
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
+from keras_bert.records import features
 from keras_bert.tokenization.tokenizer import Tokenizer
+
+# The name of the counters that the runner shows.
+_COUNTERS = "keras_bert"
+# Documents on their way to a shard, as bytes, which Beam encodes without pickling: their numbers in the corpus (int64),
+# tokens, tokens per sentence (int32), sentences per document (int32).
+Piece = tuple[bytes, bytes, bytes, bytes]
+
+_NO_PIECE = (b"", b"", b"", b"")
+# A finished shard: its number, its file, and the numbers of documents, sentences and tokens in it.
+ShardReport = tuple[int, FinishedShard, tuple[int, int, int]]
 
 
 def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
@@ -50,13 +77,13 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     whole_documents = (
         encoded
         | "CountChunk" >> beam.Map(count_chunk, job.options, job.tokenizer.special_tokens)
-        | "GatherCounts" >> beam.CombineGlobally(GatherRows())
+        | "GatherCounts" >> beam.combiners.ToList()
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
     sizes = (
         encoded
         | "SizesOfParts" >> beam.FlatMap(count_shards, beam.pvalue.AsSingleton(whole_documents))
-        | "SizesOfShards" >> beam.CombinePerKey(SumRows())
+        | "SizesOfShards" >> beam.CombinePerKey(sum)
     )
     layout = whole_documents | "ChooseDealing" >> beam.Map(choose_dealing, beam.pvalue.AsList(sizes), job)
     the_layout = beam.pvalue.AsSingleton(layout)
@@ -96,5 +123,111 @@ class Tokenize(beam.DoFn):
         key, chunk = element
         encoded = encode_chunk_with(self._encode, chunk, self._tokenizer, self._settings)
         for name, number in encoded.counts().items():
-            Metrics.counter(COUNTERS, name).inc(number)
+            Metrics.counter(_COUNTERS, name).inc(number)
         yield key, encoded
+
+
+def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
+    """Splits the documents of a chunk by shard."""
+    key, chunk = element
+    block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+    for shard, ranges, numbers in layout.deal(key, block):
+        part = DocumentBlock.gather_ranges(block, ranges)
+        yield (
+            shard,
+            (
+                numbers.astype(np.int64).tobytes(),
+                part.tokens.tobytes(),
+                np.diff(part.sentence_offsets).astype(np.int32).tobytes(),
+                np.diff(part.document_offsets).astype(np.int32).tobytes(),
+            ),
+        )
+
+
+def join_pieces(pieces: Iterable[Piece], token_dtype: np.dtype) -> tuple[DocumentBlock, np.ndarray]:
+    """Sorts the documents of a shard in the order of the corpus. Returns them and their numbers, int64.
+
+    The documents of a chunk have consecutive numbers, so the pieces of two chunks never overlap.
+    """
+    pieces = sorted(pieces, key=lambda piece: int(np.frombuffer(piece[0][:8], np.int64).sum()))
+    numbers, tokens, sentence_lengths, document_lengths = (
+        np.frombuffer(b"".join(parts), dtype)
+        for parts, dtype in zip(zip(*pieces, strict=True), (np.int64, token_dtype, np.int32, np.int32), strict=True)
+    )
+    return DocumentBlock.from_lengths(tokens, sentence_lengths, document_lengths), numbers
+
+
+class WriteShard(beam.DoFn):
+    """Writes the documents of a shard to its record file, unless an earlier attempt of the same run has finished it."""
+
+    def __init__(self, job: BeamJob):
+        self._job = job
+
+    def process(self, element: tuple[int, Iterable[Piece]], layout: CorpusLayout) -> Iterator[ShardReport]:
+        shard, pieces = element
+        documents, numbers = join_pieces(pieces, self._job.token_dtype)
+        path = layout.paths[shard]
+        finished = _read_note(path) or self._write(shard, path, documents, numbers)
+        Metrics.counter(_COUNTERS, "num_records").inc(finished.counts.num_records)
+        yield shard, finished, (documents.num_documents, documents.num_sentences, documents.num_tokens)
+
+    def _write(self, shard: int, path: str, documents: DocumentBlock, numbers: np.ndarray) -> FinishedShard:
+        job, counts = self._job, RecordCounts()
+
+        def on_batch(batch, share: float) -> None:
+            nonlocal counts
+            counts += RecordCounts.of_batch(batch)
+
+        blocks = (
+            DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
+        )
+        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, job.tokenizer, shard)
+        if job.use_v2_feature_names:
+            batches = ((features.to_garden_names(batch), share) for batch, share in batches)
+        file = write_records(path, batches, job.record, on_batch, job.compression, BeamFiles().open_output)
+        finished = FinishedShard(file, counts)
+        with BeamFiles().open_output(_note_path(path)) as note:
+            note.write(json.dumps(shard_to_json(finished)).encode())
+        return finished
+
+
+def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> None:
+    """Writes the manifest and the other files that the local run puts beside the records.
+
+    Raises `InputError` if the text is too short for a single example. The empty files are removed.
+    """
+    files = BeamFiles()
+    _, shards, sizes = zip(*sorted(reports, key=lambda report: report[0]), strict=True)
+    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
+    try:
+        plan.check_shards(layout.corpus, plan.ShardSizes(*np.array(sizes).T), job.options)
+    except InputError:
+        files.remove([*layout.paths, *map(_note_path, layout.paths)])
+        raise
+    counts = sum((shard.counts for shard in shards), RecordCounts())
+    summary = PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts)
+    folder.finish(summary, list(shards), job.record if job.compression == "none" else None)
+    # The notes, and temporary files of killed workers.
+    notes = {os.path.basename(_note_path(path)) for path in layout.paths}
+    leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]
+    if leftovers:
+        FileSystems.delete([os.path.join(job.output_dir, name) for name in leftovers])
+
+
+def no_piece_for_each_shard(layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
+    return ((shard, _NO_PIECE) for shard in range(len(layout.paths)))
+
+
+def _note_path(path: str) -> str:
+    """Returns the name of the note, which marks a record file as finished until the manifest does."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"unfinished-{os.path.splitext(name)[0]}.json")
+
+
+def _read_note(path: str) -> FinishedShard | None:
+    files = BeamFiles()
+    try:
+        shard = shard_from_json(json.loads(files.read(_note_path(path))))
+    except FileNotFoundError:
+        return None
+    return shard if files.size(path) == shard.file.num_bytes else None

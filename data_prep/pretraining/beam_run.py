@@ -55,14 +55,15 @@ def beam_pretraining_data(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from data_prep.pretraining.beam_files import BeamFiles
-    from data_prep.pretraining.beam_job import describe_job
+    from data_prep.pretraining.beam_files import BeamFiles, is_remote
+    from data_prep.pretraining.beam_layout import describe_job
     from data_prep.pretraining.beam_pipeline import add_pipeline
 
     job = describe_job(
         input_file, vocab_file, output_dir, num_shards, options, settings, compression, use_v2_feature_names
     )
-    folder = RecordFolder(output_prefix(None, job.output_dir), job.request, BeamFiles())
+    files = BeamFiles()
+    folder = RecordFolder(output_prefix(None, job.output_dir), job.request, files)
     if finished := folder.finished_run(job.output_dir):
         _logger.warning("%s already holds these records. Nothing was done.", job.output_dir)
         return finished
@@ -72,14 +73,24 @@ def beam_pretraining_data(
     except (ValueError, ImportError) as error:
         raise InputError(f"Beam does not accept {' '.join(beam_options)}: {error}") from None
     add_pipeline(pipeline, job)
-    _begin(folder, job.output_dir)
+    if folder.is_begun():
+        folder.read_progress(may_replace=False)
+        _logger.warning("%s was begun before. Finished files are kept.", job.output_dir)
+    elif files.sizes(job.output_dir) or (os.path.isdir(job.output_dir) and os.listdir(job.output_dir)):
+        raise InputError(f"The output folder {job.output_dir} is not empty. Remove it, or give another name.")
+    else:
+        folder.write_progress([])
     try:
         result = pipeline.run()
         state = result.wait_until_finish()
     except Exception as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from None  # Ctrl-C reached a worker in this process
-        _forget_if_nothing_is_done(folder, job.output_dir)
+        if set(files.sizes(job.output_dir)) == {PROGRESS_NAME}:  # no file was finished
+            files.remove([folder.progress_path])
+            if not is_remote(job.output_dir):
+                with contextlib.suppress(OSError):
+                    os.rmdir(job.output_dir)  # fails unless the folder is empty
         messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
         if messages:
             raise InputError(_WHERE.sub("", messages[-1])) from None
@@ -99,33 +110,6 @@ def _check_beam() -> None:
         raise InputError(f"This needs Apache Beam. {how_to_install('beam')}") from None
     finally:
         root.setLevel(level)
-
-
-def _begin(folder: RecordFolder, output_dir: str) -> None:
-    """Marks the folder as belonging to this run, unless an earlier attempt has.
-
-    Raises:
-        InputError: the folder contains something else.
-    """
-    from data_prep.pretraining.beam_files import BeamFiles
-
-    if folder.is_begun():
-        folder.read_progress(may_replace=False)
-        _logger.warning("%s was begun before. Finished files are kept.", output_dir)
-    elif BeamFiles().sizes(output_dir) or (os.path.isdir(output_dir) and os.listdir(output_dir)):
-        raise InputError(f"The output folder {output_dir} is not empty. Remove it, or give another name.")
-    else:
-        folder.write_progress([])
-
-
-def _forget_if_nothing_is_done(folder: RecordFolder, output_dir: str) -> None:
-    from data_prep.pretraining.beam_files import BeamFiles, is_remote
-
-    if set(BeamFiles().sizes(output_dir)) == {PROGRESS_NAME}:
-        BeamFiles().remove([folder.progress_path])
-        if not is_remote(output_dir):
-            with contextlib.suppress(OSError):
-                os.rmdir(output_dir)  # fails unless the folder is empty
 
 
 def _runner(options: "PipelineOptions") -> "PipelineRunner | None":

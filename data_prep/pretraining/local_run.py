@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from data_prep.pretraining import pretraining_plan as plan
-from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.pretraining.record_folder import (
     MANIFEST_NAME,
     PROGRESS_NAME,
+    DiskFiles,
     FinishedShard,
     PretrainingDataSummary,
     RecordCounts,
@@ -28,7 +28,7 @@ from data_prep.text.corpus import list_sources
 from data_prep.text.ordered_map import WorkerPool
 from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-from keras_bert.program.atomic_output import check_output_file
+from keras_bert.program.atomic_output import check_output_file, check_output_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.long_work import progress_bar
@@ -91,16 +91,30 @@ def create_pretraining_data(
         return finished
     names = [folder.name_of(path) for path in output_file] if output_file else None
     done = folder.read_progress(may_replace=output_dir is None, names=names)
-    if output_dir is not None and not folder.is_begun():
-        plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
+    remains = {_TOKENIZED_CORPUS_NAME, ".lock"}  # of an interrupted run
+    is_new = output_dir is not None and not folder.is_begun()
+    if is_new and not (os.path.isdir(output_dir) and set(os.listdir(output_dir)) <= remains):
+        check_output_folder(output_dir)
     keep_corpus, place = tokenized_corpus is not None, tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
     with _output_place(prefix), WorkerPool(num_processes) as pool:
         corpus = tokenize_text(input_file, place, tokenizer, settings, pool=pool, show_progress=show_progress)
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
-        dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
+        try:
+            dealing, sizes = plan.plan_dealing(corpus, options, len(paths))
+        except InputError:  # the text is too short for its shards
+            if not keep_corpus:
+                shutil.rmtree(corpus.path)
+            raise
         job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
-        return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
+        description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
+        summary = PretrainingDataSummary(paths, description, sum((shard.counts for shard in shards), RecordCounts()))
+        if not keep_corpus:
+            shutil.rmtree(corpus.path)
+        # tensorflow_datasets cannot read compressed files.
+        is_data_set = output_dir is not None and compression == "none"
+        folder.finish(summary, shards, job.record if is_data_set else None)
+        return summary
 
 
 @contextlib.contextmanager
@@ -116,18 +130,6 @@ def _output_place(prefix: str) -> Iterator[None]:
             os.rmdir(place)  # fails unless the folder is empty
         if any(os.path.exists(prefix + name) for name in (PROGRESS_NAME, _TOKENIZED_CORPUS_NAME)):
             _logger.warning("Finished files are kept in %s. Give the same command again to resume.", place)
-        raise
-
-
-def _planned_dealing(
-    corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int, keep_corpus: bool
-) -> tuple[Dealing, plan.ShardSizes]:
-    """Checks the text and plans its shards. If the text is too short for them, its tokenised form is removed."""
-    try:
-        return plan.plan_dealing(corpus, options, num_shards)
-    except InputError:
-        if not keep_corpus:
-            shutil.rmtree(corpus.path)
         raise
 
 
@@ -147,7 +149,9 @@ def _write_shards(
     """
 
     names = [folder.name_of(path) for path in job.paths]
-    shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
+    shards = {names.index(name): shard for name, shard in done.items()}
+    sizes = {number: DiskFiles().size(job.paths[number]) for number in shards}
+    shards = {number: shard for number, shard in shards.items() if sizes[number] == shard.file.num_bytes}
     missing = [number for number in range(len(names)) if number not in shards]
     if shards:
         _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
@@ -167,32 +171,6 @@ def _write_shards(
             shards[number] = dataclasses.replace(shard, file=file)
             folder.write_progress([shards[number] for number in sorted(shards)], noted_names)
     return [shards[number] for number in range(len(names))]
-
-
-def _is_there(paths: Sequence[str], names: list[str], shard: FinishedShard) -> bool:
-    path = paths[names.index(shard.file.name)]
-    return os.path.exists(path) and os.path.getsize(path) == shard.file.num_bytes
-
-
-def _finish(
-    job: ShardJob,
-    corpus: TokenizedCorpus,
-    folder: RecordFolder,
-    shards: list[FinishedShard],
-    output_dir: str | os.PathLike | None,
-    keep_corpus: bool,
-) -> PretrainingDataSummary:
-    """Removes intermediate files, and writes the manifest and other files beside the records."""
-    description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
-    summary = PretrainingDataSummary(
-        list(job.paths), description, sum((shard.counts for shard in shards), RecordCounts())
-    )
-    if not keep_corpus:
-        shutil.rmtree(corpus.path)
-    # tensorflow_datasets cannot read compressed files.
-    is_data_set = output_dir is not None and job.compression == "none"
-    folder.finish(summary, shards, job.record if is_data_set else None)
-    return summary
 
 
 def verify_pretraining_data(
@@ -222,8 +200,7 @@ def verify_pretraining_data(
 def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lambda num_bytes: None) -> dict[str, Any]:
     """Reads every byte of the files that a manifest lists and compares their hashes. Returns the manifest.
 
-    Raises:
-        InputError: files are missing, cut off, damaged or not in the manifest. The message names all of them.
+    Raises `InputError` if files are missing, cut off, damaged or not in the manifest. The message names all of them.
     """
     manifest = read_manifest(manifest_path)
     folder = os.path.dirname(os.path.abspath(manifest_path))

@@ -64,8 +64,6 @@ def draw_permutation_rows(
 
     Args:
         block: documents in the order in which they are read.
-        options: the numbers of the records.
-        rng: random generator.
 
     Returns:
         no row if the streams are too short.
@@ -125,11 +123,7 @@ def lay_out_permutation_rows(
 
     Args:
         tokens: the tokens of the block.
-        rows: rows of this block.
-        options: the numbers of the records.
-        vocabulary: the vocabulary of the tokens.
         begins_word: bool `(V,)`, see `tokens_that_begin_words`.
-        rng: random generator.
 
     Returns:
         feature name -> int32 or float32 array of B rows, for every feature of the records.

@@ -85,12 +85,6 @@ def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLik
     return prefix
 
 
-def check_nothing_else(output_dir: str | os.PathLike, *allowed: str) -> None:
-    """Raises `InputError` if a folder contains anything but the remains of an interrupted run."""
-    if not os.path.isdir(output_dir) or set(os.listdir(output_dir)) - {*allowed, ".lock"}:
-        check_output_folder(output_dir)
-
-
 def describe_text(
     input_file: str | Sequence[str] | None,
     tokenized_corpus: str | os.PathLike | None,
@@ -163,8 +157,7 @@ def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
 def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> tuple[Dealing, ShardSizes]:
     """Warns about unusual texts before records are made. Returns how documents are assigned, and the shards' sizes.
 
-    Raises:
-        InputError: a file would have no record, or the corpus is damaged.
+    Raises `InputError` if a file would have no record, or the corpus is damaged.
     """
     corpus.check_offsets()
     warn_about_unknown_tokens(corpus)
@@ -191,15 +184,17 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
     if _has_records(sizes, options.sentence_task).all():
         return whole
     num_sentences = int(sizes.num_sentences.sum())
-    _check_sentences(corpus, num_sentences, num_shards, options.sentence_task)
+    needed, at_least = (sentences_needed(number, options.sentence_task) for number in (num_shards, 1))
+    if num_shards > 1 and at_least <= num_sentences < needed:
+        raise InputError(
+            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_shards, options.sentence_task)
+            + f" Or write at most {num_sentences * num_shards // needed} files."
+        )
     if num_shards == 1:
         return whole
     _logger.warning(
-        "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, "
-        "in the order of the text.",
-        corpus.num_documents,
-        num_shards,
-        num_shards,
+        f"The text has too few documents ({corpus.num_documents}) for {num_shards} output files, so they are cut: each "
+        f"file gets 1/{num_shards} of the text, in the order of the text."
     )
     return dataclasses.replace(whole, num_sentences=num_sentences)
 
@@ -207,16 +202,6 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
 def sentences_needed(num_files: int, sentence_task: str) -> int:
     """Returns the smallest number of sentences with which each of `num_files` files can have a record."""
     return num_files if sentence_task == "none" else 2 * num_files
-
-
-def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int, sentence_task: str) -> None:
-    """Raises `InputError` if a text has fewer sentences than its files need."""
-    needed = sentences_needed(num_files, sentence_task)
-    if num_files > 1 and num_sentences < needed and num_sentences >= sentences_needed(1, sentence_task):
-        raise InputError(
-            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_files, sentence_task)
-            + f" Or write at most {num_sentences * num_files // needed} files."
-        )
 
 
 def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
@@ -289,15 +274,11 @@ def _check_streams(sizes: ShardSizes, options: PretrainingOptions) -> None:
 
 
 def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
-    needed = round(options.masked_lm_prob * options.max_seq_length)
-    if options.max_predictions_per_seq < needed and not options.dynamic_masking and not options.reuse_len:
+    needed, most = round(options.masked_lm_prob * options.max_seq_length), options.max_predictions_per_seq
+    if most < needed and not options.dynamic_masking and not options.reuse_len:
         _logger.warning(
-            "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
-            "masks, %.1f %% of their tokens.",
-            options.max_predictions_per_seq,
-            needed,
-            options.max_predictions_per_seq,
-            100 * options.max_predictions_per_seq / options.max_seq_length,
+            f"max_predictions_per_seq={most} is less than masked_lm_prob * max_seq_length = {needed}: full records get "
+            f"only {most} masks, {100 * most / options.max_seq_length:.1f} % of their tokens."
         )
 
 
@@ -320,13 +301,11 @@ def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, 
 def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
     """Warns if much of the text is lost; see `_warn_about_long_sentences`."""
     if num_cut > _MANY_CUT * corpus.num_tokens:
+        advice = "Use a larger --max_seq_length, or check --language, whose rules split the lines into sentences."
         _logger.warning(
-            "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). %s",
-            100 * num_cut / corpus.num_tokens,
-            options.max_seq_length,
-            "Use a larger --max_seq_length, or check --language, whose rules split the lines into sentences."
-            if corpus.manifest["split_sentences"]
-            else _advice_about_lines(corpus),
+            f"{100 * num_cut / corpus.num_tokens:.1f} % of the tokens are lost, because their sentences are longer "
+            f"than a record (max_seq_length={options.max_seq_length}). "
+            + (advice if corpus.manifest["split_sentences"] else _advice_about_lines(corpus))
         )
 
 

@@ -1,6 +1,6 @@
 """The flags that determine pre-training records, for all commands that make them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
@@ -10,10 +10,8 @@ from data_prep.tokenized.document_filters import FILTERS
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import refuse_flags_without_effect
 from keras_bert.program.errors import InputError
-from keras_bert.program.option_flags import define_option_flags, options_of_flags, refuse_unneeded_flags
-
-if TYPE_CHECKING:
-    from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.program.option_flags import define_option_flags, flags_by_name, options_of_flags, refuse_unneeded_flags
+from keras_bert.tokenization.tokenizer import TokenTable
 
 FLAGS = flags.FLAGS
 VOCAB_FILE_HELP = (
@@ -25,6 +23,9 @@ VOCAB_FILE_HELP = (
 def define_record_flags() -> None:
     """Defines the flags; `record_arguments` reads them."""
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
+    flags.DEFINE_string("output_dir", None, "A folder for the TFRecord files.")
+    help = "The number of files in output_dir (default: one for every 100 documents up to 16, more for large text)."
+    flags.DEFINE_integer("num_shards", None, help)
     flags.DEFINE_string("vocab_file", None, VOCAB_FILE_HELP)
     define_option_flags(PretrainingOptions)
     define_option_flags(TextSettings)
@@ -32,7 +33,7 @@ def define_record_flags() -> None:
     flags.DEFINE_bool("use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, ...")
 
 
-def check_casing_flag(vocabulary: "TokenTable") -> None:
+def check_casing_flag(vocabulary: TokenTable) -> None:
     """Raises `InputError` if --do_lower_case is given for a vocabulary whose tokenizer does not use it."""
     from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -43,8 +44,7 @@ def check_casing_flag(vocabulary: "TokenTable") -> None:
 def record_arguments() -> dict[str, Any]:
     """Returns the flags as arguments of `create_pretraining_data` and `beam_pretraining_data`: name -> value.
 
-    Raises:
-        InputError: a flag has no effect, an option is out of range, or there is no vocabulary.
+    Raises `InputError` if a flag has no effect, an option is out of range, or there is no vocabulary.
     """
     from keras_bert.tokenization.kinds import load_vocabulary
 
@@ -69,6 +69,5 @@ def record_arguments() -> dict[str, Any]:
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
     check_casing_flag(load_vocabulary(FLAGS.vocab_file))
-    names = ("input_file", "vocab_file", "compression", "use_v2_feature_names")
-    given = {name: FLAGS[name].value for name in names}
+    given = flags_by_name("input_file", "vocab_file", "compression", "use_v2_feature_names")
     return {"options": options_of_flags(PretrainingOptions), "settings": options_of_flags(TextSettings), **given}

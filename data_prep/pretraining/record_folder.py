@@ -149,8 +149,7 @@ class RecordFolder:
     def finished_run(self, folder: str) -> PretrainingDataSummary | None:
         """Returns the result of an earlier run of the same call, or None.
 
-        Raises:
-            InputError: the folder has other records, or a finished file is missing or has changed its size.
+        Raises `InputError` if the folder has other records, or a finished file is missing or has changed its size.
         """
         if self._files.size(self.manifest_path) is None:
             return None

@@ -40,13 +40,7 @@ OnRecords = Callable[[int, int, float], None]
 
 @dataclasses.dataclass(frozen=True)
 class ShardJob:
-    """The description of a job, which all processes get: the corpus, the files, and their format.
-
-    Args:
-        paths: the file of each shard.
-        dealing: how the text is assigned to shards.
-        use_v2_feature_names: whether to use TF Model Garden's names instead of Google's.
-    """
+    """The description of a job, which all processes get: the corpus, the file of each shard, and their format."""
 
     corpus_path: str
     options: PretrainingOptions
@@ -74,10 +68,8 @@ def write_shards(
     """Writes shards to their files and yields each when it is finished. The bytes do not depend on the number of
     processes.
 
-    After an error or Ctrl-C, complete files are kept and unfinished ones are removed.
-
-    Raises:
-        InputError: a file cannot be written, or a process was killed.
+    After an error or Ctrl-C, complete files are kept and unfinished ones are removed. Raises `InputError` if a file
+    cannot be written, or a process was killed.
     """
     if pool.num_processes == 1 or len(shards) == 1:
         for shard in shards:

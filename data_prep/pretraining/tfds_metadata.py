@@ -59,7 +59,10 @@ def tfds_metadata(
         "fileFormat": "tfrecord",
         "splits": [split],
     }
-    tensors = {feature.name: _tensor(feature) for feature in features}
+    tensors = {}
+    for feature in features:
+        tensor = {"shape": {"dimensions": [str(feature.length)]}, "dtype": feature.dtype, "encoding": "none"}
+        tensors[feature.name] = {"pythonClassName": _CLASSES + "tensor_feature.Tensor", "tensor": tensor}
     dictionary = {"pythonClassName": _CLASSES + "features_dict.FeaturesDict", "featuresDict": {"features": tensors}}
     contents = {"features.json": dictionary, "dataset_info.json": info}
     return {file_name: (json.dumps(content, indent=2) + "\n").encode() for file_name, content in contents.items()}
@@ -76,11 +79,3 @@ def _common_prefix(file_names: Sequence[str]) -> str:
             f"and in order. Received: {list(file_names)}"
         )
     return prefix
-
-
-def _tensor(feature: Feature) -> dict:
-    shape = {"dimensions": [str(feature.length)]}
-    return {
-        "pythonClassName": _CLASSES + "tensor_feature.Tensor",
-        "tensor": {"shape": shape, "dtype": feature.dtype, "encoding": "none"},
-    }

@@ -5,6 +5,7 @@ tensorflow_datasets, a record is a document, and line breaks in its text separat
 """
 
 import glob
+import itertools
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
@@ -80,12 +81,8 @@ def read_text_chunks(
     for name in sources:
         if tfds_text.is_tfds_name(name):
             tfds_text.check_name(name)
-    return _chunks_of(sources, text_field, tfds_data_dir)
-
-
-def _chunks_of(sources: list[str], text_field: str, tfds_data_dir: str | None) -> Iterator[TextChunk]:
-    for source in sources:
-        yield from read_source_chunks(source, text_field, tfds_data_dir=tfds_data_dir)
+    chunks = (read_source_chunks(source, text_field, tfds_data_dir=tfds_data_dir) for source in sources)
+    return itertools.chain.from_iterable(chunks)
 
 
 def read_source_chunks(
@@ -147,8 +144,7 @@ class TextCheck:
 def list_sources(patterns: str | Sequence[str]) -> list[str]:
     """Returns the files and `tfds:` names that match `patterns`, in reading order, each once.
 
-    Raises:
-        InputError: nothing matches a pattern.
+    Raises `InputError` if nothing matches a pattern.
     """
     found = {}
     for pattern in split_patterns(patterns):
@@ -196,7 +192,12 @@ def _expand(pattern: str) -> list[str]:
     if tfds_text.is_tfds_name(pattern):
         return [pattern]
     if is_remote(pattern):
-        return _remote_files(pattern)
+        names = remote_names(pattern)
+        if names != [pattern] and not glob.has_magic(pattern):
+            names = [name for name in names if _is_text(posixpath.basename(name))]
+        if not names:
+            raise InputError(f"No text file matches {pattern}. Check the name.")
+        return names
     path = os.path.expanduser(pattern)
     if os.path.isdir(path):
         return _files_in_folder(path)
@@ -209,15 +210,6 @@ def _expand(pattern: str) -> list[str]:
         names.extend(_files_in_folder(name, may_be_empty=True) if os.path.isdir(name) else [name])
     if not names:
         raise InputError(f"No file matches the pattern {pattern}. Check the name.")
-    return names
-
-
-def _remote_files(pattern: str) -> list[str]:
-    names = remote_names(pattern)
-    if names != [pattern] and not glob.has_magic(pattern):
-        names = [name for name in names if _is_text(posixpath.basename(name))]
-    if not names:
-        raise InputError(f"No text file matches {pattern}. Check the name.")
     return names
 
 

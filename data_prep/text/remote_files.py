@@ -34,8 +34,7 @@ def is_remote(path: str) -> bool:
 def open_remote(path: str) -> BinaryIO:
     """Opens a file for reading.
 
-    Raises:
-        InputError: there is no file, its file system is not supported, or it refuses.
+    Raises `InputError` if there is no file, its file system is not supported, or it refuses.
     """
     system = _file_system(path)
     with _one_line_errors(path):

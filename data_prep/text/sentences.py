@@ -26,8 +26,7 @@ def split_documents(documents: Iterable[list[str]], language: str = "en") -> Ite
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """Returns the stripped sentences of a paragraph, which together have all of its text.
 
-    Raises:
-        InputError: the library sentencex is not installed.
+    Raises `InputError` if the library sentencex is not installed.
     """
     try:
         import sentencex

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from data_prep.text.text_lines import JSON_LINES, encoding_advice, open_file, open_text, without_lone_surrogates
+from data_prep.text.text_lines import JSON_LINES, decoded, open_file, open_text, without_lone_surrogates
 from data_prep.text.text_lines import MAX_LINE_BYTES as MAX_JSON_LINE_BYTES
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json_line
@@ -46,12 +46,11 @@ class TextChunk:
     def documents(self) -> Iterator[list[str]]:
         """Yields the documents: lists of stripped, non-empty lines.
 
-        Raises:
-            InputError: the piece is binary, not UTF-8 or not JSON Lines, or a record has no such field.
+        Raises `InputError` if the piece is binary, not UTF-8 or not JSON Lines, or a record has no such field.
         """
         if isinstance(self.data, list):
             return _documents_of_texts(self.data)
-        text = _decode(self)
+        text = decoded(self.data, self.source, self.first_line, self.start)
         if self.source.lower().endswith(JSON_SUFFIXES):
             return _documents_of_texts(_texts_of_json_lines(self, text))
         # Old Macintosh programs end lines with "\r" alone.
@@ -99,17 +98,14 @@ def _pieces(file, path: str, is_json: bool) -> Iterator[tuple[bytes, bool]]:
         if len(read) < CHUNK_BYTES:
             yield rest, True
             return
-        cut = _cut_after_json_line(rest, path) if is_json else _cut_after_document(rest)
+        cut = rest.rfind(b"\n") + 1 if is_json else _cut_after_document(rest)
+        if is_json and not cut and len(rest) > MAX_JSON_LINE_BYTES:
+            raise InputError(
+                f"{path} has a line of more than {MAX_JSON_LINE_BYTES:,} bytes. Write one record per line."
+            )
         if cut:
             yield rest[:cut], False
             rest = rest[cut:]
-
-
-def _cut_after_json_line(data: bytes, path: str) -> int:
-    cut = data.rfind(b"\n") + 1
-    if not cut and len(data) > MAX_JSON_LINE_BYTES:
-        raise InputError(f"{path} has a line of more than {MAX_JSON_LINE_BYTES:,} bytes. Write one record per line.")
-    return cut
 
 
 def _cut_after_document(data: bytes) -> int:
@@ -146,30 +142,6 @@ def _cut_at_space(data: bytes) -> int:
         if data[cut - 1] >= 0xC0:
             cut -= 1
     return cut
-
-
-def _decode(chunk: TextChunk) -> str:
-    data, path = chunk.data, chunk.source
-    if chunk.start == 0 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8")
-    if b"\0" in data:
-        place = data.index(0)
-        raise InputError(
-            f"{path} is binary, not text: line {_line_of(chunk, place)} has a NUL byte at position "
-            f"{chunk.start + place} of the file."
-        )
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} in line {_line_of(chunk, error.start)}, at position "
-            f"{chunk.start + error.start} of the file. {encoding_advice(data)}"
-        ) from None
-    return text.removeprefix("\ufeff") if chunk.start == 0 else text
-
-
-def _line_of(chunk: TextChunk, place: int) -> int:
-    return chunk.first_line + chunk.data.count(b"\n", 0, place)
 
 
 def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:

@@ -37,8 +37,7 @@ def read_lines(path: str | os.PathLike, most_bytes: int = MAX_ROW_BYTES) -> Iter
     path = os.fspath(path)
     with open_text(path) as (file, _):
         for number, line in enumerate(_physical_lines(file, path, most_bytes), start=1):
-            text = _decode(line, path, number)
-            yield text.removeprefix("\ufeff") if number == 1 else text
+            yield decoded(line, path, number)
 
 
 def _physical_lines(file: BinaryIO, path: str, most_bytes: int) -> Iterator[bytes]:
@@ -112,17 +111,34 @@ def read_text(path: str | os.PathLike) -> str:
     return "".join(read_lines(path, most_bytes=sys.maxsize - 1))
 
 
-def _decode(line: bytes, path: str, number: int) -> str:
-    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+def decoded(data: bytes, path: str, first_line: int, start: int | None = None) -> str:
+    """Returns the text of a piece of a file, without a byte order mark.
+
+    Args:
+        first_line: the number of the line with which the piece begins.
+        start: the position of the piece in the file, for messages.
+
+    Raises:
+        InputError: the piece is binary or not UTF-8.
+    """
+    is_beginning = first_line == 1 and not start
+    if is_beginning and data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8")
-    if b"\0" in line:
-        raise InputError(f"{path} is binary, not text: line {number} has a NUL byte.")
+    if b"\0" in data:
+        line, position = _place(data, data.index(0), first_line, start)
+        raise InputError(f"{path} is binary, not text: {line} has a NUL byte{position}.")
     try:
-        return line.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. {encoding_advice(line)}"
-        ) from None
+        line, position = _place(data, error.start, first_line, start)
+        byte = f"byte 0x{data[error.start]:02x}"
+        raise InputError(f"{path} is not UTF-8: {byte} in {line}{position}. {encoding_advice(data)}") from None
+    return text.removeprefix("\ufeff") if is_beginning else text
+
+
+def _place(data: bytes, position: int, first_line: int, start: int | None) -> tuple[str, str]:
+    line = first_line + data.count(b"\n", 0, position)
+    return f"line {line}", "" if start is None else f" at position {start + position} of the file"
 
 
 def encoding_advice(data: bytes) -> str:

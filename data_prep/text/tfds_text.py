@@ -11,10 +11,18 @@ _NAME = re.compile(r"tfds:(?P<data_set>[\w./:*-]+)(?:@(?P<split>\S+))?")
 
 
 class _DataSet(NamedTuple):
-    builder: object
+    builder: Any
     split: str
     num_examples: int
     num_bytes: int
+
+    def examples(self):
+        """Returns the examples as a `tf.data.Dataset`, in their stored order."""
+        import tensorflow_datasets as tfds
+
+        # One file at a time, without a cache, keeps memory constant.
+        read_config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+        return self.builder.as_dataset(split=self.split, shuffle_files=False, read_config=read_config)
 
 
 def is_tfds_name(name: str) -> bool:
@@ -55,12 +63,13 @@ def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tup
     import tensorflow_datasets as tfds
 
     data_set = _open(name, data_dir)
-    _check_field(name, data_set.builder, text_field)
-    # Deterministic order; one file at a time, without a cache, keeps memory constant.
-    read_config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
-    examples = data_set.builder.as_dataset(split=data_set.split, shuffle_files=False, read_config=read_config)
+    found = _text_fields(data_set.builder.info.features)
+    if text_field not in found:
+        raise InputError(
+            f"{name} has no text field {text_field!r}. Its text fields are: {', '.join(sorted(found)) or 'none'}"
+        )
     reported = 0
-    texts = examples.map(lambda example: _text_in_graph(example, text_field))
+    texts = data_set.examples().map(lambda example: _text_in_graph(example, text_field))
     for number, example in enumerate(tfds.as_numpy(texts), start=1):
         try:
             text = example.decode("utf-8")
@@ -74,17 +83,13 @@ def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tup
 def read_examples(name: str, data_dir: str | None = None) -> Iterator[dict[str, Any]]:
     """Yields each example in the form of JSON: texts as `str`, classes by their names, sequences as lists.
 
-    A missing class (-1, in test splits) is None.
-
-    Raises:
-        InputError: there is no such data set or split, or it cannot be downloaded.
+    A missing class (-1, in test splits) is None. Raises `InputError` if there is no such data set or split, or it
+    cannot be downloaded.
     """
     import tensorflow_datasets as tfds
 
     data_set = _open(name, data_dir)
-    read_config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
-    examples = data_set.builder.as_dataset(split=data_set.split, shuffle_files=False, read_config=read_config)
-    for example in tfds.as_numpy(examples):
+    for example in tfds.as_numpy(data_set.examples()):
         yield _plain(example, data_set.builder.info.features)
 
 
@@ -146,14 +151,6 @@ def _text_in_graph(example, text_field: str):
         example = example[key]
     texts = example.flat_values if isinstance(example, tf.RaggedTensor) else tf.reshape(example, [-1])
     return tf.strings.reduce_join(texts, separator="\n")
-
-
-def _check_field(name: str, builder, text_field: str) -> None:
-    found = _text_fields(builder.info.features)
-    if text_field not in found:
-        raise InputError(
-            f"{name} has no text field {text_field!r}. Its text fields are: {', '.join(sorted(found)) or 'none'}"
-        )
 
 
 def _text_fields(feature, path: tuple[str, ...] = ()) -> list[str]:

@@ -144,11 +144,7 @@ class CorpusWriter:
         write_json(os.path.join(self._path, PROGRESS_NAME), self._state, indent=1)
 
     def finish(self) -> None:
-        """Makes all added text visible to readers.
-
-        Raises:
-            InputError: no token was added.
-        """
+        """Makes all added text visible to readers. Raises `InputError` if no token was added."""
         if not self._state["num_tokens"]:
             if left_out := sum(self._state.get(count, 0) for count in FILTERS.values()):
                 raise InputError(
@@ -207,9 +203,8 @@ def open_corpus_writer(
 ) -> Iterator[CorpusWriter]:
     """Opens a corpus folder for writing: a new one, an unfinished one, or, with `append`, a finished one.
 
-    Raises:
-        InputError: the folder contains something else, was made with other settings or from other text, is in use by
-            another process, or cannot be written to.
+    Raises `InputError` if the folder contains something else, was made with other settings or from other text, is in
+    use by another process, or cannot be written to.
     """
     is_new = not has_corpus(path) and not is_unfinished(path)
     # A process killed at its start may leave a lock file.

@@ -13,7 +13,6 @@ from data_prep.text.corpus import TextCheck, as_patterns, list_sources, read_tex
 from data_prep.text.ordered_map import WorkerPool
 from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import (
-    CorpusWriter,
     EncodedChunk,
     TextSource,
     check_same_settings,
@@ -107,8 +106,34 @@ def tokenize_text(
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
     if append and not has_corpus(path) and not is_unfinished(path):
         raise InputError(f"There is no tokenised corpus in {path} to add text to.")
+    pool = pool or WorkerPool(1)
+    num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
+    encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=tokenizer.sha256, settings=settings)
     with open_corpus_writer(path, tokenizer, source) as writer:
-        _add_text(writer, source, path, tokenizer, settings, pool or WorkerPool(1), show_progress)
+        if num_processes > 1:
+            pool.preload("data_prep.tokenized.tokenizer_preload")
+        check = TextCheck(source.input_file)
+        repeated = RepeatedDocuments() if settings.drop_near_duplicates else None
+        if repeated and (before := writer.documents_before()):
+            repeated.remember(before)
+        chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
+        with progress_bar(
+            total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress
+        ) as bar:
+            for chunk in itertools.islice(chunks, writer.num_chunks):
+                # The documents of this chunk were counted by the run that tokenised it.
+                check.add(chunk.source, 1, chunk.is_last)
+                bar.update(chunk.source_bytes)
+            bar.initial = bar.n
+            for encoded in pool.map(encode, chunks, num_processes):
+                check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
+                if repeated:
+                    is_new = repeated.is_new(encoded.keys)
+                    encoded = encoded.keep(is_new, FILTERS["drop_near_duplicates"], tokenizer.unk_id)
+                writer.add(encoded)
+                bar.update(encoded.source_bytes)
+        check.finish()
+        writer.finish()
     return TokenizedCorpus.open(path)
 
 
@@ -123,45 +148,6 @@ def _check_same_text(
         # Without input_file, the corpus determines the text.
         expected = {"do_lower_case": settings.do_lower_case}
     check_same_settings(corpus.path, corpus.manifest, vocabulary, expected)
-
-
-def _add_text(
-    writer: CorpusWriter,
-    source: TextSource,
-    path: str,
-    vocabulary: TokenTable,
-    settings: TextSettings,
-    pool: WorkerPool,
-    show_progress: bool,
-) -> None:
-    """Tokenises the part of a text that the writer does not have yet."""
-    num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
-    if num_processes > 1:
-        pool.preload("data_prep.tokenized.tokenizer_preload")
-    check = TextCheck(source.input_file)
-    repeated = RepeatedDocuments() if settings.drop_near_duplicates else None
-    if repeated and (before := writer.documents_before()):
-        repeated.remember(before)
-    chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
-    with progress_bar(
-        total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress
-    ) as bar:
-        for chunk in itertools.islice(chunks, writer.num_chunks):
-            # The documents of this chunk were counted by the run that tokenised it.
-            check.add(chunk.source, 1, chunk.is_last)
-            bar.update(chunk.source_bytes)
-        bar.initial = bar.n
-        encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=vocabulary.sha256, settings=settings)
-        for encoded in pool.map(encode, chunks, num_processes):
-            check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
-            if repeated:
-                encoded = encoded.keep(
-                    repeated.is_new(encoded.keys), FILTERS["drop_near_duplicates"], vocabulary.unk_id
-                )
-            writer.add(encoded)
-            bar.update(encoded.source_bytes)
-    check.finish()
-    writer.finish()
 
 
 def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings: TextSettings) -> EncodedChunk:
@@ -214,18 +200,9 @@ def encode_chunk_with(
         is_last=chunk.is_last,
     )
     num_characters = np.array([sum(map(len, document)) for document in documents], np.int64)[num_sentences > 0]
-    return _filtered(encoded, num_characters, vocabulary.unk_id, settings)
-
-
-def _filtered(encoded: EncodedChunk, num_characters: np.ndarray, unk_id: int, settings: TextSettings) -> EncodedChunk:
-    """Leaves out documents that the vocabulary compresses badly, and adds the keys of the others if they are needed.
-
-    Args:
-        num_characters: int `(D,)`, of each document.
-    """
     if limit := settings.max_tokens_per_character:
         is_kept = encoded.num_tokens() <= limit * num_characters
-        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], unk_id)
+        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], vocabulary.unk_id)
     if settings.drop_near_duplicates:
         encoded = dataclasses.replace(encoded, keys=document_keys(encoded.tokens, encoded.num_tokens()))
     return encoded

@@ -66,13 +66,7 @@ class SentenceArrays:
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedCorpus(SentenceArrays):
-    """A tokenised corpus on disk, mapped into memory.
-
-    Args:
-        tokens, sentence_offsets, document_offsets: as in `SentenceArrays`.
-        vocabulary: the vocabulary of the ids.
-        manifest: the contents of `manifest.json`.
-        path: the folder.
+    """A tokenised corpus on disk, mapped into memory, with the vocabulary of its ids and its `manifest.json`.
 
     Example:
         corpus = TokenizedCorpus.open("corpus")
@@ -125,8 +119,7 @@ class TokenizedCorpus(SentenceArrays):
     def verify(self) -> None:
         """Reads every byte and compares it with the manifest.
 
-        Raises:
-            InputError: a part differs from what was written, or the offsets do not fit the tokens.
+        Raises `InputError` if a part differs from what was written, or the offsets do not fit the tokens.
         """
         starts = dict.fromkeys(array_sizes(self.manifest), 0)
         arrays = {

@@ -33,44 +33,34 @@ def modern_byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
 
 
 def learn_byte_pair(
-    counts: Counter[str], *, vocab_size: int, min_frequency: int = 2, show_progress: bool = False
+    counts: Counter[str],
+    *,
+    vocab_size: int,
+    min_frequency: int = 2,
+    is_modern: bool = False,
+    show_progress: bool = False,
 ) -> BytePairTokenizer:
     """Learns a tokenizer from the counts of words (`count_words` with `byte_pair_words`).
 
     The tokens are RoBERTa's special tokens, the 256 bytes, and the results of the merges, the most frequent first.
+    Raises `InputError` if `vocab_size` leaves no room for merges.
 
-    Raises:
-        InputError: `vocab_size` leaves no room for merges.
+    Args:
+        is_modern: whether it is for ModernBERT: with BERT's special tokens, and runs of 24 to 2 spaces as the last
+            tokens. Count the words with `modern_byte_pair_words`: the tokenizer normalises texts to NFC.
     """
-    ids, merges = _learn(counts, _SPECIAL_TOKENS, 0, vocab_size, min_frequency, show_progress)
-    return BytePairTokenizer(ids, merges, ROBERTA_SPECIAL_TOKENS)
-
-
-def learn_modern_byte_pair(
-    counts: Counter[str], *, vocab_size: int, min_frequency: int = 2, show_progress: bool = False
-) -> BytePairTokenizer:
-    """As `learn_byte_pair`, for ModernBERT: with BERT's special tokens, and runs of 24 to 2 spaces as the last tokens.
-
-    Count the words with `modern_byte_pair_words`: the tokenizer normalises texts to NFC.
-    """
-    names = (*MODERN_BERT_SPECIAL_TOKENS.names,)
-    ids, merges = _learn(counts, names, len(_SPACES), vocab_size, min_frequency, show_progress)
-    ids |= {spaces: number for number, spaces in enumerate(_SPACES, start=len(ids))}
-    return BytePairTokenizer(ids, merges, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=_SPACES)
-
-
-def _learn(counts, special_tokens, num_added, vocab_size, min_frequency, show_progress):
-    """Returns the ids and the merges of a vocabulary with room for `num_added` more tokens."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    num_fixed = len(special_tokens) + len(byte_alphabet()) + num_added
+    special_tokens = MODERN_BERT_SPECIAL_TOKENS.names if is_modern else _SPECIAL_TOKENS
+    added = _SPACES if is_modern else ()
+    num_fixed = len(special_tokens) + len(byte_alphabet()) + len(added)
     if vocab_size <= num_fixed:
         raise InputError(
             f"vocab_size={vocab_size} is too small: special tokens and bytes take {num_fixed}. Use a larger one."
         )
     scale = learner_scale(counts)
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - num_added,
+        vocab_size=vocab_size - len(added),
         min_frequency=max(1, round(min_frequency * scale)),
         # If all bytes are given as special tokens, their ids, which break ties, are fixed.
         special_tokens=[*special_tokens, *byte_alphabet()],
@@ -82,7 +72,11 @@ def _learn(counts, special_tokens, num_added, vocab_size, min_frequency, show_pr
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     learner.train_from_iterator(_written_bytes(counts, scale), trainer)
     model = json.loads(learner.to_str())["model"]
-    return model["vocab"], [tuple(pair) for pair in model["merges"]]
+    ids, merges = model["vocab"], [tuple(pair) for pair in model["merges"]]
+    if not is_modern:
+        return BytePairTokenizer(ids, merges, ROBERTA_SPECIAL_TOKENS)
+    ids |= {spaces: number for number, spaces in enumerate(added, start=len(ids))}
+    return BytePairTokenizer(ids, merges, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=added)
 
 
 def _written_bytes(counts: Counter[str], scale: float) -> Iterator[str]:

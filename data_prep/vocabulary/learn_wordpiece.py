@@ -2,7 +2,6 @@
 
 import string
 from collections import Counter
-from collections.abc import Iterable
 
 from data_prep.vocabulary.word_counts import learner_scale, text_with_counts
 from keras_bert.program.errors import InputError
@@ -25,20 +24,21 @@ def learn_wordpiece(
     """Learns a WordPiece vocabulary from the counts of normalised words (`word_counts.count_words`).
 
     The tokens come in this order: [PAD] [UNK] [CLS] [SEP] [MASK], unused slots, characters, characters that continue a
-    word, and pieces of several characters, the most useful first.
-
-    Raises:
-        InputError: there are no words, or `vocab_size` is too small.
+    word, and pieces of several characters, the most useful first. Raises `InputError` if there are no words, or
+    `vocab_size` is too small.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     characters = _characters(counts, character_coverage, do_lower_case)
     known = {word: count for word, count in counts.items() if characters.issuperset(word)}
+    # The characters that occur inside words, and always ASCII letters and digits.
+    continuing = {character for word in known for character in word[1:]}
+    continuing |= {character for character in characters if character.isascii() and character.isalnum()}
     first_tokens = [
         *SPECIAL_TOKENS,
         *(f"[unused{number}]" for number in range(num_unused_tokens)),
         *sorted(characters),
-        *(f"##{character}" for character in sorted(_continuing_characters(known, characters))),
+        *(f"##{character}" for character in sorted(continuing)),
     ]
     if vocab_size < len(first_tokens):
         raise InputError(
@@ -78,9 +78,3 @@ def _characters(counts: Counter[str], coverage: float, do_lower_case: bool) -> s
         if left_out < -1e-6:
             characters.add(character)
     return characters
-
-
-def _continuing_characters(words: Iterable[str], characters: set[str]) -> set[str]:
-    """Returns the characters that occur inside words; ASCII letters and digits are always included."""
-    inside = {character for word in words for character in word[1:]}
-    return inside | {character for character in characters if character.isascii() and character.isalnum()}

@@ -18,8 +18,6 @@ def find_new_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, num
 
     Args:
         counts: word -> how often it occurs, see `count_words`.
-        tokenizer: the tokenizer with the existing vocabulary.
-        num_words: the largest number of words.
 
     Example:
         >>> from keras_bert import Vocabulary

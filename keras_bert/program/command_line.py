@@ -1,6 +1,7 @@
 """Starts every command: parses its flags, prints errors as one line, and returns an exit code."""
 
 import contextlib
+import functools
 import importlib.util
 import inspect
 import logging
@@ -12,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
 from absl import flags
 
@@ -60,6 +62,11 @@ def run_command(
         _logging_to_standard_error(),
     ):
         _run(main, define_flags, passes_on, arguments, repeated)
+
+
+def command_of(main: Callable[..., None], define_flags: Callable[[], None], **how: Any) -> Callable[[], None]:
+    """Returns the function that starts a command: `run_command` with these arguments."""
+    return functools.partial(run_command, main, define_flags, **how)
 
 
 def running_command() -> str | None:

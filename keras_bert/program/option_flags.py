@@ -112,6 +112,11 @@ def flag_values(options_class: type, *, but: Container[str] = (), suffix: str = 
     return values
 
 
+def flags_by_name(*names: str) -> dict[str, Any]:
+    """Returns the values of flags: name -> value."""
+    return {name: FLAGS[name].value for name in names}
+
+
 def given_values(options_class: type, *, but: Container[str] = ()) -> dict[str, Any]:
     """Returns the values of the flags that have one, field -> value. All others are left to the dataclass."""
     return {name: value for name, value in flag_values(options_class, but=but).items() if value is not None}

@@ -140,10 +140,10 @@ def test_a_finished_folder_is_left_as_it_is(tmp_path, text, vocab_file, caplog):
 
 
 def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, text, vocab_file, monkeypatch):
-    from data_prep.pretraining import beam_shards
+    from data_prep.pretraining import beam_pipeline
 
     create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", num_shards=6)
-    write_records = beam_shards.write_records
+    write_records = beam_pipeline.write_records
     written = []
 
     def write_four(path, *arguments):
@@ -153,7 +153,7 @@ def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, tex
         written.append(file.name)
         return file
 
-    monkeypatch.setattr(beam_shards, "write_records", write_four)
+    monkeypatch.setattr(beam_pipeline, "write_records", write_four)
     with pytest.raises(Exception, match="the machine was taken away"):
         beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", num_shards=6)
     assert len(written) == 4
@@ -165,7 +165,7 @@ def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, tex
     (tmp_path / "beam" / f".{written[3]}.partial-0123abcd").write_bytes(b"of a worker that was killed")
     written_again = []
     monkeypatch.setattr(
-        beam_shards,
+        beam_pipeline,
         "write_records",
         lambda path, *arguments: written_again.append(os.path.basename(path)) or write_records(path, *arguments),
     )
@@ -267,7 +267,7 @@ def test_a_file_that_a_repeated_attempt_finds_is_replaced_and_one_that_fails_lea
 
 
 def test_pieces_of_a_shard_join_in_the_order_of_the_corpus():
-    from data_prep.pretraining.beam_shards import join_pieces
+    from data_prep.pretraining.beam_pipeline import join_pieces
 
     def piece(numbers, tokens, sentence_lengths, document_lengths):
         arrays = (np.array(numbers, np.int64), np.array(tokens, np.uint16))

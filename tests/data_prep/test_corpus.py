@@ -118,9 +118,9 @@ def test_an_empty_file_is_refused_when_it_was_named(tmp_path, content):
 PACKED = gzip.compress(b"A line.\n" * 9999)
 BAD_FILES = {
     "binary.txt": (b"text\nmore\0text\n", "is binary, not text: line 2 has a NUL byte at position 9 of the file"),
-    "latin1.txt": ("A line…\n".encode() + b"A caf\xe9.\n", "not UTF-8: byte 0xe9 in line 2, at position 15"),
+    "latin1.txt": ("A line…\n".encode() + b"A caf\xe9.\n", "not UTF-8: byte 0xe9 in line 2 at position 15"),
     "utf16.txt": ("A line.\n".encode("utf-16"), "is UTF-16, not UTF-8"),
-    "marked.txt": (b"\xef\xbb\xbfa\xff\n", "not UTF-8: byte 0xff in line 1, at position 4"),
+    "marked.txt": (b"\xef\xbb\xbfa\xff\n", "not UTF-8: byte 0xff in line 1 at position 4"),
     "cut.gz": (PACKED[:-9], "cut.gz is not a complete gzip file"),
     "plain.gz": (b"A line.\n", "plain.gz is not a complete gzip file"),
     "wrong.gz": (PACKED[:-8] + b"12345678", "wrong.gz is not a complete gzip file: CRC"),

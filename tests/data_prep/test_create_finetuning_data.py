@@ -11,8 +11,7 @@ import tiny
 
 from data_prep import create_finetuning_data as command
 from data_prep.create_finetuning_data import create_finetuning_data
-from data_prep.finetuning.finetuning_options import FinetuningOptions
-from data_prep.finetuning.finetuning_task import FinetuningTask
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
 from data_prep.finetuning.question_answering_records import QuestionAnswering
 from keras_bert.program.errors import InputError
 

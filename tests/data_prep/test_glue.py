@@ -3,7 +3,7 @@ import json
 import pytest
 
 from data_prep.create_finetuning_data import make_task
-from data_prep.finetuning.finetuning_options import FinetuningOptions
+from data_prep.finetuning.finetuning_task import FinetuningOptions
 from data_prep.finetuning.glue import GLUE_TASKS, find_task
 from data_prep.finetuning.labelled_text import read_labelled_text, read_scored_text
 from keras_bert.program.errors import InputError

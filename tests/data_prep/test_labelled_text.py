@@ -5,7 +5,6 @@ import tracemalloc
 import pytest
 
 from data_prep.finetuning.labelled_text import (
-    LabelledText,
     read_choices,
     read_labelled_text,
     read_multi_label_text,
@@ -26,19 +25,23 @@ def write(tmp_path):
     return write_file
 
 
+def columns_of(found):
+    return found.texts, found.second_texts, found.labels
+
+
 def test_tab_separated_text_has_no_quoting(write):
     path = write("a.tsv", 'text\tlabel\nHe said "yes.\tgood\n"No\tbad\n')
-    assert read_labelled_text(path) == LabelledText(['He said "yes.', '"No'], None, ["good", "bad"])
+    assert columns_of(read_labelled_text(path)) == (['He said "yes.', '"No'], None, ["good", "bad"])
 
 
 def test_comma_separated_text_has_quoting_and_line_breaks_inside_quotes(write):
     path = write("a.csv", 'label,text\r\ngood,"Yes, he said\n""yes"""\r\nbad,No\r\n')
-    assert read_labelled_text(path) == LabelledText(['Yes, he said\n"yes"', "No"], None, ["good", "bad"])
+    assert columns_of(read_labelled_text(path)) == (['Yes, he said\n"yes"', "No"], None, ["good", "bad"])
 
 
 def test_json_lines_may_have_numbers_as_labels(write):
     path = write("a.jsonl", '{"text": "Yes", "label": 1}\n\n{"label": 0, "text": "No", "other": null}\n')
-    assert read_labelled_text(path) == LabelledText(["Yes", "No"], None, ["1", "0"])
+    assert columns_of(read_labelled_text(path)) == (["Yes", "No"], None, ["1", "0"])
 
 
 def test_packed_files_are_read(write):
@@ -50,17 +53,17 @@ def test_columns_can_be_numbers_in_files_without_a_header(write):
     for columns in ((2, 3, 1), ("2", "3", "1")):
         names = dict(zip(("text_column", "second_text_column", "label_column"), columns, strict=True))
         found = read_labelled_text(path, has_header=False, **names)
-        assert found == LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
+        assert columns_of(found) == (["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
 
 
 def test_columns_can_be_numbers_in_files_with_a_header_but_names_go_first(write):
     path = write("a.tsv", "1\ttext\nname\tYes\n")
-    assert read_labelled_text(path, text_column=1, label_column="1") == LabelledText(["Yes"], None, ["name"])
+    assert columns_of(read_labelled_text(path, text_column=1, label_column="1")) == (["Yes"], None, ["name"])
 
 
 def test_a_byte_order_mark_blank_lines_and_spaces_are_no_text(write):
     path = write("a.tsv", "\ufefftext \tlabel\r\n\r\n Yes \t good\r\n")
-    assert read_labelled_text(path) == LabelledText(["Yes"], None, ["good"])
+    assert columns_of(read_labelled_text(path)) == (["Yes"], None, ["good"])
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
@@ -73,7 +76,8 @@ def test_a_blank_line_in_a_table_of_one_column_is_an_empty_text(write, name):
 
 
 def test_labels_can_be_left_out(write):
-    assert read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None) == LabelledText(["Yes"])
+    found = read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None)
+    assert columns_of(found) == (["Yes"], None, None)
 
 
 BAD_FILES = {
@@ -269,9 +273,12 @@ def test_numbers_of_labels_are_names_as_before(write):
 
 
 def test_line_ends_of_old_macintosh_programs_are_read(write):
-    expected = LabelledText(["Yes, he\u2028 said", "No"], None, ["good", "bad"])
-    assert read_labelled_text(write("a.csv", 'text,label\r"Yes, he\u2028 said",good\rNo,bad\r')) == expected
-    assert read_labelled_text(write("a.tsv", "\ufefftext\tlabel\rYes, he\u2028 said\tgood\rNo\tbad\r\n")) == expected
+    expected = (["Yes, he\u2028 said", "No"], None, ["good", "bad"])
+    assert columns_of(read_labelled_text(write("a.csv", 'text,label\r"Yes, he\u2028 said",good\rNo,bad\r'))) == expected
+    assert (
+        columns_of(read_labelled_text(write("a.tsv", "\ufefftext\tlabel\rYes, he\u2028 said\tgood\rNo\tbad\r\n")))
+        == expected
+    )
     # In a file with other line ends it belongs to a value.
     assert read_labelled_text(write("a.csv", 'text,label\r\n"a\rb",good\r\n')).texts == ["a\rb"]
 
@@ -325,7 +332,7 @@ def test_the_first_row_does_not_decide_which_columns_there_are(write, caplog):
     path = write("a.jsonl", '{"text":"a"}\n{"label":1}\n{"text":"c","label":3}\n')
     with pytest.raises(InputError, match="2 of 3 rows .* number 0, counted from 0, at line 1: there is no column 'lab"):
         read_labelled_text(path)
-    assert read_labelled_text(path, skip_missing=True) == LabelledText(["c"], None, ["3"])
+    assert columns_of(read_labelled_text(path, skip_missing=True)) == (["c"], None, ["3"])
     path = write("b.jsonl", '{"source":"a"}\n{"source":"b","target":"c"}\n')
     assert read_sources_and_targets(path, needs_targets=False) == (["a", "b"], None)
     assert "1 of 2 rows have labels, so none are read" in caplog.text

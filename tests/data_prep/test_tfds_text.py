@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep.finetuning.conll import read_tagged_sentences
-from data_prep.finetuning.labelled_text import LabelledText, read_labelled_text
+from data_prep.finetuning.labelled_text import read_labelled_text
 from data_prep.text.corpus import input_size, list_sources, read_documents
 from data_prep.text.tfds_text import check_name, read_examples
 from keras_bert.program.errors import InputError
@@ -174,7 +174,8 @@ def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
     # Every reader takes the name in place of a file.
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
-    assert read_labelled_text("tfds:tiny_questions") == LabelledText(["K\u00f6ln"], None, ["yes"])
+    found = read_labelled_text("tfds:tiny_questions")
+    assert (found.texts, found.labels) == (["K\u00f6ln"], ["yes"])
     tagged = read_tagged_sentences("tfds:tiny_questions", text_column="words")
     assert (tagged.words, tagged.tags) == ([["in", "K\u00f6ln"]], [["O", "B-X"]])
     with pytest.raises(InputError, match="example 1: the label in column 'label' is None"):

@@ -57,7 +57,7 @@ def test_scripts_of_multiple_choice_run(my_bert, capsys):
     assert type(MultipleChoice.from_pretrained("my_chooser")) is MultipleChoice
     pathlib.Path("train.jsonl").write_text('{"text": "the sky is", "choices": ["blue", "red"], "label": 0}\n')
     VOCABULARY.save("vocab.txt")
-    from data_prep.finetuning.finetuning_options import FinetuningOptions
+    from data_prep.finetuning.finetuning_task import FinetuningOptions
 
     options = FinetuningOptions(choice_columns=("choices",))
     create_finetuning_data("multiple_choice", {"train": "train.jsonl"}, "vocab.txt", "records", options=options)

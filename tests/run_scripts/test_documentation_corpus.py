@@ -8,13 +8,13 @@ from keras_bert.program.errors import InputError
 from run_scripts import documentation_corpus
 from run_scripts.documentation_corpus import (
     LABELS,
+    Module,
     collect_documentation,
     known_share,
     mask_names,
     word_groups,
     write_documentation_corpus,
 )
-from run_scripts.documentation_text import Module
 
 SIZES = {"num_train": 24, "num_test": 12}
 NOUNS = [

@@ -2,7 +2,7 @@ import textwrap
 
 import pytest
 
-from run_scripts.documentation_text import is_prose, paragraphs_of_docstring, read_packages
+from run_scripts.documentation_corpus import is_prose, paragraphs_of_docstring, read_packages
 
 GOOGLE_STYLE = """Computes the mean of all the values in a tensor.
 

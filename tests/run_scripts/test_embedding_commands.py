@@ -29,7 +29,7 @@ from keras_bert.tasks.ranking.model import CrossEncoder
 from keras_bert.tasks.sparse.encoding import SPARSE_LOSSES
 from keras_bert.training.run_folder import RunFolder
 from run_scripts import evaluate_search, run_classifier, run_embeddings, search_sentences
-from run_scripts.embedding_data import DataSet
+from run_scripts.run_embeddings import DataSet
 
 ROWS = [
     ("the quick fox", "quick fox", "brown the", 4.5, "fast", [2.0, 1.0]),

@@ -322,7 +322,7 @@ def test_the_command_makes_a_kit_from_files(run, tmp_path):
     ("argument", "reason"),
     [
         ("--examples={}/bad.jsonl", "line 2 is not JSON"),
-        ("--examples={}/none.jsonl", "Cannot read"),
+        ("--examples={}/none.jsonl", "There is no file"),
         ("--warm_up_batch_sizes=two", "whole numbers"),
         ("--model_name=a/b", "name of a model"),
         ("--image=a b", "name of a Docker image"),
