@@ -25,8 +25,8 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 if on_tensorflow():
     from keras_bert.models import distributed_model

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keras_bert.program.columns import is_float32, is_missing, missing_message, skipped_note
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.program.printing import printable
-from keras_bert.tokenization.user_inputs import iterate_column
+from keras_bert.program.user_inputs import is_float32, is_missing, iterate_column, missing_message, skipped_note
 
 _SOURCE = "the examples"
 

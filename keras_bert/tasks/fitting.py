@@ -7,11 +7,11 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_list, collect, holds_texts, listed_texts
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, TextTask
 from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.prediction import Calls
-from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts, listed_texts
 
 _BATCH_SIZE = 32
 

@@ -16,9 +16,9 @@ from typing import Any, TypedDict
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.tasks.fitting import evaluate_texts, fit_texts, outputs_with_labels, predict_texts
 from keras_bert.tasks.recipe import compile_for_features
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
 class FitOptions(TypedDict, total=False):

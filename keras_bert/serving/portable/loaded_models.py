@@ -11,6 +11,7 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options, options_of, with_added
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
@@ -18,7 +19,6 @@ from keras_bert.serving.portable.runtimes import Runtime
 from keras_bert.tasks import fitting
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 
 class LoadedModel:

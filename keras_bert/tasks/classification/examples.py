@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.tasks.examples import Examples, check_weights
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list
 from keras_bert.records.segment_rows import TokenRanges, join_segments
 from keras_bert.tasks.base import ExampleRows
 from keras_bert.tasks.classification.answers import label_answers, likeliest_first
@@ -21,7 +22,6 @@ from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_rows import token_lists
-from keras_bert.tokenization.user_inputs import as_list
 
 TEMPLATE = "This example is {}."
 

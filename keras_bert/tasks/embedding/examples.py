@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.tasks.examples import part_of
 
 PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"

@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
 from keras_bert.records.mixed_rows import MixedRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
@@ -36,7 +37,6 @@ from keras_bert.tasks.embedding.scores import (
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 
 class SentenceTask(TextTask):

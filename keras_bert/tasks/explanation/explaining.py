@@ -9,12 +9,12 @@ import numpy as np
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.program.user_inputs import as_list
 from keras_bert.records import features
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.fitting import batch_size_of, text_task
 from keras_bert.tasks.text_rows import parts_of
-from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
 QUADRATURES = ("gausslegendre", "riemann_trapezoid")

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.user_inputs import as_texts, collect
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
@@ -31,7 +32,6 @@ from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
-from keras_bert.tokenization.user_inputs import as_texts, collect
 
 
 class MaskedLMTask(TextTask):

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered, ExampleRows
 from keras_bert.tasks.classification.scores import regression_scores
@@ -21,7 +22,6 @@ from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import write_numbers, write_table
-from keras_bert.tokenization.user_inputs import as_texts
 
 
 class RankingTask(SentenceTask):
