@@ -10,7 +10,7 @@ from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import checked_text, iterate_column
-from keras_bert.records.segment_rows import join_segments
+from keras_bert.records.token_rows import join_segments
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.text_rows import token_lists, tokenizer_of
 from keras_bert.tokenization.token_lists import TokenLists

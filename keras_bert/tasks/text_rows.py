@@ -10,8 +10,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.records.segment_rows import cut_overlapping, join_segments
-from keras_bert.records.token_rows import TokenRows
+from keras_bert.records.token_rows import TokenRows, cut_overlapping, join_segments
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import FastForm, TokenLists
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.user_inputs import as_list
-from keras_bert.records.segment_rows import TokenRanges, join_segments
+from keras_bert.records.token_rows import TokenRanges, join_segments
 from keras_bert.tasks.base import ExampleRows
 from keras_bert.tasks.classification.answers import label_answers, likeliest_first
 from keras_bert.tasks.classification.examples import TextExamples

@@ -12,8 +12,7 @@ from keras_bert.program.user_inputs import as_texts, collect
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.records.segment_rows import cut_overlapping, join_segments
-from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows, cut_overlapping, join_segments
 from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.examples import complete_examples, first_held_out
