@@ -20,6 +20,8 @@ from keras_bert.tokenization.tokenizer import TokenTable
 # every epoch would have the same batches. transformers' group_by_length has the same numbers.
 _BATCHES_SORTED_TOGETHER = 50
 _FEWEST_SORTED_PARTS = 4
+# The default batch size, as in Keras.
+_BATCH_SIZE = 32
 # The number of ranges that are copied together; it limits the memory for indices.
 _RANGES_AT_ONCE = 4096
 
@@ -39,6 +41,11 @@ def row_length(config: BertConfig, max_seq_length: int | None, default: int) -> 
     if length < default:
         print(f"max_seq_length is {length}, all positions of the model, instead of the usual {default}")
     return length
+
+
+def batch_size_of(batch_size: int | None) -> int:
+    """Returns a batch size; None is 32, as in Keras. Raises `InputError` for a number below 1."""
+    return _BATCH_SIZE if batch_size is None else check_whole("batch_size", batch_size, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +119,7 @@ class TokenRows:
             batch[name] = padded.reshape(shape)
         return batch | {name: values[examples] for name, values in self.labels.items()}
 
-    def batches(self, batch_size: int, seed: int | None = None) -> "RowBatches":
+    def batches(self, batch_size: int | None, seed: int | None = None) -> "RowBatches":
         """Returns batches of examples of similar length; the arguments are those of `RowBatches`."""
         return RowBatches(self, batch_size, seed)
 
@@ -184,7 +191,7 @@ class RowBatches:
 
     Args:
         rows: the examples.
-        batch_size: examples in a batch.
+        batch_size: examples in a batch; None for 32.
         seed: seed for shuffling the examples, differently in every epoch. None: they are sorted by length, the longest
             first, for evaluation.
 
@@ -192,12 +199,10 @@ class RowBatches:
         InputError: `batch_size` is below 1, or `seed` is below 0.
     """
 
-    def __init__(self, rows: Any, batch_size: int, seed: int | None = None):
-        check_whole("batch_size", batch_size, at_least=1)
-        check_whole("seed", seed, at_least=0, or_none=True)
+    def __init__(self, rows: Any, batch_size: int | None, seed: int | None = None):
         self.rows = rows
-        self.batch_size = batch_size
-        self.seed = seed
+        self.batch_size = batch_size_of(batch_size)
+        self.seed = None if seed is None else check_whole("seed", seed, at_least=0)
 
     def __len__(self):
         """The number of batches in an epoch."""

@@ -16,11 +16,11 @@ masked_lm/            predicting [MASK], and writing text
 pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer
 text_model.py         TextModel: the base class of models that take texts: fit, evaluate, predict, explain
-base.py               TextTask: the interface of a task
-examples.py           checks of examples, missing values, and the last ones held out
+base.py               TextTask: the interface of a task; predict and evaluate on texts
+examples.py           texts and pairs; checks of examples, missing values, and the last ones held out
 label_names.py        labels that users give as names, positions or truth values
 settings.py           settings of exports that several tasks have
-fitting.py            fit, evaluate and predict on texts
+fitting.py            fit on texts
 answer_table.py       answers_frame: the answers of any task as a table of pandas
 answer_operations.py   the operations that make answers from outputs
 served_values.py      texts and places in the outputs of served models

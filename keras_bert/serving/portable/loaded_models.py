@@ -16,7 +16,7 @@ from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.serving.portable.runtimes import Runtime
-from keras_bert.tasks import fitting
+from keras_bert.tasks.base import TextTask, text_task
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.token_lists import PythonForm
 
@@ -33,12 +33,14 @@ class LoadedModel:
         engine: `engine.run(features)` returns the outputs of the network.
         runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
         path: the folder of the export; of a SavedModel that of the version.
-        kind, config, vocabulary: as of a Keras model.
+        kind, config, vocabulary, task_class: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
     Raises:
         InputError: a setting in `export.json` is not valid.
     """
+
+    task_class: type[TextTask] | None = None
 
     def __init__(self, folder: PortableFolder, engine, runtime: Runtime):
         self.kind, task = folder.model, registry.task(folder.model)
@@ -76,11 +78,9 @@ class LoadedModel:
 
     def computed(self, examples: Any) -> tuple[Any, Any]:
         """Returns the rows of examples of the task, and the outputs of the network for them. Texts may be empty."""
-        task = fitting.text_task(self)
+        task = text_task(self)
         rows = task.rows(examples, self.max_seq_length)
         return rows, task.outputs(rows.rows, verbose=0)
-
-    predict_on_texts, evaluate_on_texts = fitting.predict_texts, fitting.evaluate_texts
 
     def predict(
         self,
@@ -108,6 +108,10 @@ class LoadedModel:
         x, options = self._checked(self.predict, x, max_seq_length, options)
         return self.predict_on_texts(x, batch_size=batch_size, verbose=verbose, callbacks=callbacks, **options)
 
+    def predict_on_texts(self, x: Any, **options: Any) -> list:
+        """Returns an answer for each text, see `predict`."""
+        return text_task(self).predict(x, **options)
+
     def evaluate(
         self,
         x: Any,
@@ -130,7 +134,7 @@ class LoadedModel:
         x, options = self._checked(self.evaluate, x, max_seq_length, options)
         options |= {"sample_weight": sample_weight, "callbacks": callbacks}
         options |= {"return_dict": return_dict, "skip_missing": skip_missing}
-        return self.evaluate_on_texts(x, y, batch_size, verbose=verbose, **options)
+        return text_task(self).evaluate(x, y, batch_size, verbose=verbose, **options)
 
     def _checked(self, verb: Callable, x: Any, max_seq_length: int | None, options: dict) -> tuple[Any, dict[str, Any]]:
         """Returns the texts, and the options with the length. Raises `InputError` for no texts or an unknown option."""
@@ -155,7 +159,8 @@ def loaded_class(kind: str) -> type:
     bases = (registry.imported(task.export.methods), LoadedModel) if task.export.methods else (LoadedModel,)
     loaded: Any = type(f"Loaded{kind}", bases, {})
     if task.text_task is not None:
-        answers = registry.imported(task.text_task).answers
-        loaded.predict = with_added(loaded.predict, [*options_of(loaded.predict_on_texts), *options_of(answers)])
-        loaded.evaluate = with_added(loaded.evaluate, options_of(loaded.evaluate_on_texts))
+        task_class = loaded.task_class = registry.imported(task.text_task)
+        options = [*options_of(task_class.predict), *options_of(task_class.answers)]
+        loaded.predict = with_added(loaded.predict, options)
+        loaded.evaluate = with_added(loaded.evaluate, options_of(task_class.evaluate))
     return loaded

@@ -10,13 +10,13 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.classification import few_shot
 from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.losses import CosineRegression
 from keras_bert.tasks.embedding.model import naming_the_pooling
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import text_task
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -17,6 +17,7 @@ from keras_bert.records import features
 from keras_bert.tasks.embedding.encoding import SentenceEncoding
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
 from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.tasks.embedding.task import EmbeddingTask
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_model import TextModel
 
@@ -76,6 +77,7 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     """
 
     kind = "SentenceEncoder"
+    task_class = EmbeddingTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)

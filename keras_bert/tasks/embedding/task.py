@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
 from keras_bert.records.mixed_rows import MixedRows
-from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask, text_task
 from keras_bert.tasks.classification.report import write_regression_report
 from keras_bert.tasks.embedding.examples import (
     LABELS,
@@ -34,7 +33,6 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 
@@ -304,8 +302,7 @@ def teacher_labels(teacher: Any, examples: SentenceExamples, gives_vectors: bool
         from keras_bert.checkpoints.pretrained import from_pretrained
 
         teacher = from_pretrained(None, teacher)
-    entry = registry.task_of(teacher)
-    task = text_task(teacher) if entry is not None and entry.text_task else None
+    task = text_task(teacher) if getattr(teacher, "task_class", None) else None
     if task is None or not task.scores_texts:
         raise InputError(
             f"A teacher of texts is a CrossEncoder or a SentenceEncoder. Received: {type(teacher).__name__}"

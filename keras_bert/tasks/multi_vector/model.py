@@ -16,6 +16,7 @@ from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
+from keras_bert.tasks.multi_vector.task import MultiVectorTask
 from keras_bert.tasks.text_model import TextModel
 
 PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
@@ -77,6 +78,7 @@ class MultiVectorEncoder(LateInteraction, TextModel):
     """
 
     kind = "MultiVectorEncoder"
+    task_class = MultiVectorTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)

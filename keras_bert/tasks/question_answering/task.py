@@ -9,9 +9,8 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
-from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.base import ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer, answer_arrays, answers_of, span_columns

@@ -17,7 +17,7 @@ from keras_bert.tasks.embedding.examples import PAIRS, SCORES
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
 from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
-from keras_bert.tasks.ranking.task import LoadedCrossEncoder
+from keras_bert.tasks.ranking.task import LoadedCrossEncoder, RankingTask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -63,6 +63,7 @@ class CrossEncoder(SequenceClassifier):
     """
 
     kind = "CrossEncoder"
+    task_class = RankingTask
     loss_names = ("ranking_loss",)
     as_loss = staticmethod(as_ranking_loss)
     # Loaded exports have these methods too.

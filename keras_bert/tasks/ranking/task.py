@@ -11,13 +11,12 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks import answer_operations
-from keras_bert.tasks.base import Answered, ExampleRows
+from keras_bert.tasks.base import Answered, ExampleRows, text_task
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
 from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns, write_scores_and_misses
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts

@@ -20,6 +20,7 @@ from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
 from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
+from keras_bert.tasks.sparse.task import SparseTask
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -77,6 +78,7 @@ class SparseEncoder(SparseEncoding, TextModel):
     """
 
     kind = "SparseEncoder"
+    task_class = SparseTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)

@@ -8,7 +8,7 @@ import tiny
 
 from keras_bert import AdamW, InputError, SpanClassifier
 from keras_bert.program.user_inputs import collect
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.question_answering.examples import Answer
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 
