@@ -190,11 +190,12 @@ def test_what_cannot_be_learned_is_refused(model, x, y, arguments, message):
 
 def test_predict_and_evaluate_take_the_verbose_of_keras(model, monkeypatch, capsys):
     monkeypatch.setattr(prediction, "_SECONDS_WITHOUT_PROGRESS", 0)
-    answers = model.predict(TEXTS[:4], verbose=0)
-    scores = model.evaluate(TEXTS[:4], LABELS[:4], verbose=0, return_dict=True)
+    # Two batches: one has no progress.
+    answers = model.predict(TEXTS[:4], 2, verbose=0)
+    scores = model.evaluate(TEXTS[:4], LABELS[:4], 2, verbose=0, return_dict=True)
     assert capsys.readouterr().err == ""
-    assert model.predict(TEXTS[:4]) == answers
-    assert model.evaluate(TEXTS[:4], LABELS[:4]) == scores
+    assert model.predict(TEXTS[:4], 2) == answers
+    assert model.evaluate(TEXTS[:4], LABELS[:4], 2) == scores
     assert "example/s" in capsys.readouterr().err
 
 
