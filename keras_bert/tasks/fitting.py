@@ -1,15 +1,26 @@
-"""`fit` of task models on texts."""
+"""`fit` of task models on texts, and its recipe: that of the paper, for models that the user has not compiled."""
 
+import contextlib
 import dataclasses
+import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.models.fit_callbacks import rate_setter
+from keras_bert.optimization import FOR_ONE_FIT, AdamW, OneFitDecay
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import holds_texts, listed_texts
+from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import batch_size_of
 from keras_bert.tasks.base import Answered, TextTask, check_labels_of_rows, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out, read_examples
+
+# One of the learning rates, and the warm-up, of Devlin et al., 2018, section A.3.
+LEARNING_RATE = 5e-5
+_WARMUP_PROPORTION = 0.1
 
 
 def fit_texts(
@@ -56,10 +67,6 @@ def fit_texts(
             raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
         options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
         return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **keras_options)
-    # Only now, because these take seconds, and predictions of loaded exports do without them.
-    from keras_bert.records.datasets import rows_dataset
-    from keras_bert.tasks.recipe import compile_for_texts
-
     batch_size, task = batch_size_of(batch_size), text_task(model)
     examples, held_out = read_examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
@@ -136,8 +143,76 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
 
 
 def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length: int | None):
-    from keras_bert.records.datasets import rows_dataset
-
     rows = task.taught(task.rows(examples, max_seq_length).rows, examples, batch_size)
     check_labels_of_rows(rows, "to validate on: give validation_data=(texts, labels)")
     return rows_dataset(rows, batch_size)
+
+
+def recipe_optimizer(
+    num_batches: int,
+    epochs: int,
+    initial_epoch: int = 0,
+    callbacks: Any = None,
+    learning_rate: float = LEARNING_RATE,
+):
+    """Returns an `AdamW` whose rate rises for a tenth of the updates of one `fit` and then falls to 0.
+
+    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant.
+
+    Args:
+        num_batches: updates in an epoch.
+        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs.
+        callbacks: those of `fit`.
+        learning_rate: the peak rate.
+    """
+    if rate_setter(callbacks):
+        return AdamW(learning_rate, name=FOR_ONE_FIT)
+    num_steps = max(1, num_batches * (epochs - initial_epoch))
+    return AdamW(OneFitDecay(learning_rate, num_steps, int(num_steps * _WARMUP_PROPORTION)))
+
+
+def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int = 0, callbacks: Any = None) -> None:
+    """Compiles a model for one `fit` on texts; the arguments are those of `recipe_optimizer`.
+
+    A model that the user has compiled keeps its optimizer. Any other model gets a new one in each `fit`, since the rate
+    of the previous optimizer has fallen to 0. XLA is disabled, even if `compile` enabled it: it would compile anew for
+    each batch length.
+    """
+    if not model.compiled or model.is_compiled_for_one_fit:
+        with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
+            model.compile(optimizer=recipe_optimizer(num_batches, epochs, initial_epoch, callbacks))
+    if on_tensorflow():  # elsewhere, without compiling, each operation would run by itself
+        model.jit_compile = False
+
+
+def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
+    """Compiles a model that the user has not compiled for one `fit` on features, as for texts.
+
+    Args:
+        arguments: those of `keras.Model.fit`, by name.
+
+    Raises:
+        InputError: nobody knows how many updates an epoch has.
+    """
+    num_batches = num_batches_of(arguments)
+    if num_batches is None:
+        raise InputError(
+            "The learning rate falls to 0 at the last update, and the number of batches is unknown. Give "
+            "steps_per_epoch, or call compile(optimizer=...) first."
+        )
+    epochs = arguments.get("epochs", 1), arguments.get("initial_epoch", 0)
+    compile_for_texts(model, num_batches, *epochs, arguments.get("callbacks"))
+
+
+def num_batches_of(arguments: Mapping[str, Any]) -> int | None:
+    """Returns the updates in an epoch of a `fit` on features; None if nobody knows. `arguments` are those of `fit`."""
+    if steps := arguments.get("steps_per_epoch"):
+        return steps
+    x = arguments["x"]
+    if isinstance(x, Mapping):
+        num_examples = len(next(iter(x.values()))) * (1 - (arguments.get("validation_split") or 0.0))
+        return math.ceil(num_examples / (arguments.get("batch_size") or 32))
+    if hasattr(x, "cardinality"):  # a tf.data.Dataset; below 0 if infinite or unknown
+        return max(0, int(x.cardinality())) or None
+    number = getattr(x, "num_batches", None)  # a PyDataset
+    return len(x) if number is None and hasattr(x, "__len__") else number

@@ -17,8 +17,8 @@ from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
 from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.tasks.base import TextTask, text_task
-from keras_bert.tasks.fitting import fit_texts, outputs_with_labels
-from keras_bert.tasks.recipe import compile_for_features
+from keras_bert.tasks.examples import complete_examples
+from keras_bert.tasks.fitting import compile_for_features, fit_texts, outputs_with_labels
 
 
 class FitOptions(TypedDict, total=False):
@@ -326,11 +326,11 @@ class TextModel(TaskModel):
                 target is not valid.
         """
         check_options(self.explain, unknown=unknown)
-        from keras_bert.tasks.explanation.explaining import explain_texts
+        from keras_bert.tasks.explanation.explaining import explain_examples
 
-        return explain_texts(
+        return explain_examples(
             self,
-            x,
+            complete_examples(text_task(self), x),
             targets,
             method=method,
             steps=steps,

@@ -25,7 +25,7 @@ class LoadedSequenceClassifier:
 
     @property
     def thresholds(self) -> tuple[float, ...] | None:
-        """The threshold of each label, as that of `SequenceClassifier`."""
+        """The threshold of each label; None if all are 0.5."""
         return self._thresholds
 
     @thresholds.setter

@@ -110,6 +110,11 @@ class SentenceExamples:
             f"Received: {self.kind}, with {len(self.columns)}{advice}"
         )
 
+    def check_for_negatives(self, what: str) -> None:
+        """Raises `InputError` if all first texts are equal; `what` they are, such as "queries"."""
+        if len(set(self.columns[0])) < 2:
+            raise InputError(f"{self.source}: in-batch negatives need two different {what} or more. Received: one")
+
     def __len__(self):
         return len(self.columns[0])
 

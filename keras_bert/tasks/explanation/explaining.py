@@ -12,7 +12,6 @@ from keras_bert.program.options import check_choice, check_whole
 from keras_bert.program.user_inputs import as_list
 from keras_bert.records import features
 from keras_bert.tasks.base import text_task
-from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.text_rows import parts_of
 
@@ -68,11 +67,6 @@ class Explanation:
     output: float | None = None
     baseline_output: float | None = None
     completeness_error: float | None = None
-
-
-def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
-    """Explains a model's answers to texts; the arguments are those of `TextModel.explain`."""
-    return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
 
 
 def explain_examples(

@@ -24,7 +24,6 @@ from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.base import ExampleRows, TextTask, as_returned, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
-from keras_bert.tasks.fitting import num_steps
 from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
 from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
@@ -220,7 +219,8 @@ def fit_texts(
     **keras_options,
 ):
     """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
-    from keras_bert.tasks.recipe import compile_for_texts
+    # Only now, because it takes seconds, and loaded exports do without it.
+    from keras_bert.tasks.fitting import compile_for_texts, num_steps
 
     _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)

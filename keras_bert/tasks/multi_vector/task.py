@@ -11,7 +11,7 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import scores_of_pairs
-from keras_bert.tasks.embedding.task import examples_of_columns
+from keras_bert.tasks.embedding.task import examples_of_columns, numbers_of
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tasks.ranking.task import RankingTask
@@ -67,10 +67,8 @@ class MultiVectorTask(RankingTask):
         rows = self._with_labels(_in_turns(*parts, len(columns)), None, examples.weights)
         if examples.scores is not None:
             return ExampleRows(rows.with_labels(**{features.LABEL_IDS: np.asarray(examples.scores, np.float32)}), notes)
-        numbers: dict[str, int] = {}  # equal texts, which are no negatives of each other, have equal numbers
-        texts = zip(*examples.columns, strict=True)
-        found = [[numbers.setdefault(text, len(numbers)) for text in row] for row in texts]
-        return ExampleRows(rows.with_labels(**{features.TEXT_NUMBERS: np.array(found, np.int32)}), notes)
+        # Equal texts are no negatives of each other.
+        return ExampleRows(rows.with_labels(**{features.TEXT_NUMBERS: numbers_of(examples.columns)}), notes)
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> np.ndarray:
         """Returns the vectors of all tokens, float32 `(T, D)`, computed text by text."""

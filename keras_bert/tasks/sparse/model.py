@@ -16,8 +16,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
+from keras_bert.tasks.fitting import num_batches_of
 from keras_bert.tasks.masked_lm.model import masked_lm_head
-from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
 from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
 from keras_bert.tasks.sparse.task import SparseTask
