@@ -70,6 +70,9 @@ class TaskModel(BertModel):
     gradient_accumulation_steps = 1
     # For models with several losses: returns a loss by its name; a loss or None as it is. Raises `InputError`.
     as_loss: Callable[[Any], Any] | None = None
+    # Their losses for examples of a kind that name none; and the one loss from those of several data sets.
+    default_losses: Mapping[str, Any] = {}
+    mixed_loss: Callable[[Sequence[Any], Any], Any] | None = None
     loss_choice: Any = None  # the loss that the user has given to `compile` or `fit`; None for that of the examples
     _loss_of_examples: Any = None
     between_batches: Any = None

@@ -49,14 +49,6 @@ class SentenceTask(TextTask):
     main_scores: Mapping[str, str]
     losses: Sequence[Any] = ()
 
-    def default_loss(self, kind: str) -> Any:
-        """Returns the loss of examples of a kind that name none; None if there is none."""
-        raise NotImplementedError
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        """Returns one loss for `losses`, those of several data sets."""
-        raise NotImplementedError
-
     def check_kind(self, examples: SentenceExamples) -> None:
         """Raises `InputError` if no loss can learn from the examples."""
 
@@ -75,17 +67,17 @@ class SentenceTask(TextTask):
                 "and set model.loss_choice = None."
             )
         self.losses = [self._loss(part) for part in data_sets_of(examples)]
-        self.model.set_loss_of_examples(self.mixed_loss(examples) if is_mixed else self.losses[0])
+        self.model.set_loss_of_examples(self.model.mixed_loss(self.losses, examples) if is_mixed else self.losses[0])
 
     def _loss(self, examples: SentenceExamples) -> Any:
         self.check_kind(examples)
-        loss = self.model.loss_choice or self.model.as_loss(examples.loss) or self.default_loss(examples.kind)
+        model, kind = self.model, examples.kind
+        loss = model.loss_choice or model.as_loss(examples.loss) or model.default_losses.get(kind)
         if loss is None:
             raise InputError(
-                f"{examples.source}: there is no loss, and for {examples.kind} one must be named, such as "
-                "loss='margin_mse'."
+                f"{examples.source}: there is no loss, and for {kind} one must be named, such as loss='margin_mse'."
             )
-        loss.check(examples, self.model)
+        loss.check(examples, model)
         return loss
 
     def rows(self, examples: SentenceExamples | DataSets, max_seq_length: int | None = None) -> ExampleRows:
@@ -126,17 +118,6 @@ class EmbeddingTask(SentenceTask):
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         return examples_of_columns(x, y, sample_weight)
-
-    def default_loss(self, kind: str) -> Any:
-        # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES.get(kind)
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.embedding.mixed_loss import MixedLoss
-
-        return MixedLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == TEXTS:

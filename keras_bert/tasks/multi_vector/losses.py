@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import option
-from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, DataSets, SentenceExamples
 from keras_bert.tasks.embedding.loss_table import TextLoss, loss_of
 from keras_bert.tasks.embedding.losses import FAR, cross_entropy, weighted_mean
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
@@ -139,6 +139,11 @@ class MixedMaxSimLoss(MaxSimLoss):
 
     parts: Sequence[tuple] = ()
     fewest_texts = 2
+
+    @classmethod
+    def of(cls, losses: Sequence[MaxSimLoss], examples: DataSets) -> "MixedMaxSimLoss":
+        pairs = zip(losses, examples.parts, strict=True)
+        return cls(parts=tuple((loss, len(part.columns) - 1) for loss, part in pairs))
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         number, labels = number_and_labels(labels)

@@ -1,7 +1,6 @@
 """Queries and documents, for `MultiVectorEncoder`."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -35,18 +34,6 @@ class MultiVectorTask(RankingTask):
                 "documents). encode_query and encode_document return vectors."
             )
         return examples
-
-    def default_loss(self, kind: str) -> Any:
-        # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.multi_vector.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES[kind]
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.multi_vector.losses import MixedMaxSimLoss
-
-        pairs = zip(self.losses, examples.parts, strict=True)
-        return MixedMaxSimLoss(parts=tuple((loss, len(part.columns) - 1) for loss, part in pairs))
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == SCORES:

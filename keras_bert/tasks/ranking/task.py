@@ -41,16 +41,6 @@ class RankingTask(SentenceTask):
             raise InputError("A query and a text are read together. Give two columns or more: (queries, texts).")
         return examples
 
-    def default_loss(self, kind: str) -> Any:
-        from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES.get(kind)
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.ranking.losses import MixedRankingLoss
-
-        return MixedRankingLoss.of(self.losses, examples)
-
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == PAIRS and len(examples.columns) < 3:
             raise InputError(
