@@ -13,7 +13,6 @@ from keras_bert.optimization import FOR_ONE_FIT, AdamW, OneFitDecay
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import holds_texts, listed_texts
-from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import batch_size_of
 from keras_bert.tasks.base import Answered, TextTask, check_labels_of_rows, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out, read_examples
@@ -67,6 +66,9 @@ def fit_texts(
             raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
         options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
         return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **keras_options)
+    # Only now, because it imports TensorFlow on every backend.
+    from keras_bert.records.datasets import rows_dataset
+
     batch_size, task = batch_size_of(batch_size), text_task(model)
     examples, held_out = read_examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
@@ -143,6 +145,8 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
 
 
 def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length: int | None):
+    from keras_bert.records.datasets import rows_dataset
+
     rows = task.taught(task.rows(examples, max_seq_length).rows, examples, batch_size)
     check_labels_of_rows(rows, "to validate on: give validation_data=(texts, labels)")
     return rows_dataset(rows, batch_size)
