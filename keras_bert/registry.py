@@ -124,7 +124,8 @@ class Task:
     Attributes:
         model: import path of the model class; None for encoders, whose classes are those of the families.
         heads: the parts of its checkpoints beside the encoder.
-        text_task: import path of its `TextTask`; None for a model that takes features only.
+        text_task: import path of its `TextTask`, the `task_class` of the model, for loaded exports, which do not load
+            the model class; None for a model that takes features only.
         start: import path of the function by which such a model starts from a checkpoint of another kind: (model class,
             checkpoint, arguments) -> (arguments, checkpoint). None if weights of equal names suffice.
         read: import path of the function that adds to a `BertCheckpoint` what a `ModelFolder` of sentence-transformers

@@ -187,8 +187,8 @@ class _Data:
         return evaluate_run(output_dir, self.kind, self.dev, **settings)
 
     def predict_in(self, output_dir: str) -> None:
+        from keras_bert.tasks.base import text_task
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
-        from keras_bert.tasks.fitting import text_task
         from keras_bert.training.finished_runs import predict_run
 
         for part, test in self.test.items():

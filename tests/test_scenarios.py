@@ -26,7 +26,7 @@ from tiny_models import CONFIG, MODELS, NOT_PORTABLE, OPTIONS, VOCABULARY, asser
 
 from keras_bert import AdamW, InputError, MaskedLM
 from keras_bert.serving import load
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 
 SAVED_MODEL, LITERT, ONNX = "saved_model", "litert", "onnx"
 FORMATS = (SAVED_MODEL, LITERT, ONNX)

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from keras_bert.program.columns import MissingColumn, MissingValue, missing_message, skipped_note
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import MissingColumn, MissingValue, missing_message, skipped_note
 
 _logger = logging.getLogger(__name__)
 _ADVICE = "Fill them in, or leave such rows out with --skip_missing (skip_missing=True)."

@@ -11,8 +11,8 @@ from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import read_span_rows, text_column_of, unknown_form
 from data_prep.finetuning.tables import Column, Row, ending_of, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
-from keras_bert.program.columns import MissingValue, is_missing
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import MissingValue, is_missing
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.tagging.examples import TaggedSentences
 

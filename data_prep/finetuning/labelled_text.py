@@ -6,8 +6,8 @@ from typing import Any
 
 from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row, read_rows
-from keras_bert.program.columns import is_missing
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import is_missing
 from keras_bert.tasks.classification.examples import TextExamples
 
 # Values that say whether a text has a label.

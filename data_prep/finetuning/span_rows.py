@@ -6,8 +6,8 @@ from typing import Any
 from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.tables import Column, Row
 from data_prep.text.text_lines import without_lone_surrogates
-from keras_bert.program.columns import MissingColumn, MissingValue, is_missing
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import MissingColumn, MissingValue, is_missing
 from keras_bert.tasks.tagging.annotated_spans import Span, read_spans, sentences_of_spans
 from keras_bert.tasks.tagging.examples import TaggedSentences
 

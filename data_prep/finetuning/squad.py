@@ -8,9 +8,9 @@ from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import span_column, text_column_of
 from data_prep.finetuning.tables import Row, has_named_values, read_rows, rows_of_list
 from data_prep.text.text_lines import read_text, without_lone_surrogates
-from keras_bert.program.columns import MissingValue, is_missing
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
+from keras_bert.program.user_inputs import MissingValue, is_missing
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
 from keras_bert.tasks.tagging.annotated_spans import read_spans
 

@@ -15,9 +15,9 @@ from data_prep.finetuning.annotation_tools import plain_rows
 from data_prep.text import tfds_text
 from data_prep.text.column_files import COLUMN_SUFFIXES, is_column_file, read_column_file
 from data_prep.text.text_lines import JSON_LINES, MAX_ROW_BYTES, read_lines, read_text, without_lone_surrogates
-from keras_bert.program.columns import MissingColumn, MissingValue, is_float32, is_missing
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json, parse_json_line
+from keras_bert.program.user_inputs import MissingColumn, MissingValue, is_float32, is_missing
 
 # How JSON begins: with a list of objects or of spaCy's pairs, or with one of these. No word or header begins so.
 _START_OF_JSON = re.compile(r'\s*(?P<list>\[\s*(?=[{\[]))?(\{\s*"[^"]*"\s*:|\[\s*"(\\.|[^"\\])*"\s*,\s*\{)')

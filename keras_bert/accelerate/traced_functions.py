@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.backend import tensorflow_functions
 
 # A model forgets the oldest of more functions: each has graphs of its own.
 _MOST_FUNCTIONS = 8
@@ -44,7 +44,7 @@ def traced(model: keras.Model, key: Hashable, function: Callable, signature: lis
         function: takes and returns structures of tensors. Equal keys mean equal functions.
         signature: the `input_signature` of `tf.function`; None to trace for each dtype and number of axes.
     """
-    if not on_tensorflow():
+    if not tensorflow_functions:
         return function
     import tensorflow as tf
 

@@ -1,6 +1,7 @@
 """`BertConfig`: the shape of a BERT, as written in `bert_config.json`."""
 
 import dataclasses
+import functools
 import os
 import reprlib
 from collections.abc import Mapping
@@ -204,7 +205,7 @@ class BertConfig(Options):
         """Whether the model reads a text from left to right, so that it is no encoder for tasks."""
         return self.family.is_language_model
 
-    @property
+    @functools.cached_property
     def max_sequence_length(self) -> int:
         """The largest number of tokens in a sequence: the rows of the position table after the offset."""
         return self.max_position_embeddings - self.position_offset

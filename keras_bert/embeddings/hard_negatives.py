@@ -10,7 +10,7 @@ from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number, check_whole
-from keras_bert.tokenization.user_inputs import as_texts
+from keras_bert.program.user_inputs import as_texts
 
 # Candidates that are looked at first for each anchor; more where these are not enough.
 _CANDIDATES = 50

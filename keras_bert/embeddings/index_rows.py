@@ -10,7 +10,7 @@ from keras_bert.embeddings.metadata_columns import Columns, Where, checked_colum
 from keras_bert.embeddings.quantised_vectors import StoredVectors
 from keras_bert.embeddings.rank_fusion import RowWords
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.user_inputs import as_list
+from keras_bert.program.user_inputs import as_list
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.user_inputs import as_list, checked_text
+from keras_bert.program.user_inputs import as_list, checked_text
 
 Columns = dict[str, np.ndarray]
 # A column -> the value that it must have; or a function of all columns that returns a mask.

@@ -9,10 +9,10 @@ import numpy as np
 from keras_bert.embeddings.rank_fusion import FUSED, id_order, reciprocal_rank_fusion
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_index import WordIndex
-from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_mapping
 from keras_bert.tasks.embedding.scores import checked_ks, relevant_documents, retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")

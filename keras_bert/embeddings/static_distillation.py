@@ -9,11 +9,11 @@ import numpy as np
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.records.segment_rows import join_segments
+from keras_bert.program.user_inputs import checked_text, iterate_column
+from keras_bert.records.token_rows import join_segments
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.text_rows import token_lists, tokenizer_of
 from keras_bert.tokenization.token_lists import TokenLists
-from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 _TOKENS_AT_ONCE, _TEXTS_AT_ONCE = 256, 4096
 # Tokens above this share of all tokens get little weight. Arora et al. find 1e-3 to 1e-4 equally good.

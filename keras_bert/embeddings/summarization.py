@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_number, check_whole
-from keras_bert.tokenization.user_inputs import as_texts, checked_text
+from keras_bert.program.user_inputs import as_texts, checked_text
 
 METHODS = ("centrality", "centroid")
 

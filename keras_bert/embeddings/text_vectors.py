@@ -15,12 +15,12 @@ from keras_bert.config.bert_config import check_pooling
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import mean_over_windows
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
 from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
-from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 _WINDOW = 4096  # texts that are sorted by length together
 

@@ -19,8 +19,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import read_json_object
 from keras_bert.program.options import check_number
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.tokenization.unicode_table import CJK_RANGES
-from keras_bert.tokenization.user_inputs import as_texts
 
 _FACTS_FILE, _WORDS_FILE, _IDS_FILE = "word_index.json", "words.jsonl", "ids.jsonl"
 

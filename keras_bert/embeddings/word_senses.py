@@ -15,8 +15,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
-from keras_bert.tokenization.user_inputs import as_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
 LAYERS = (-1, -2, -3, -4)

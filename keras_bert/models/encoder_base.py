@@ -16,9 +16,9 @@ from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, pos
 from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel, verbose_of_thread
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
 from keras_bert.registry import imported
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"

@@ -25,8 +25,8 @@ from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
 
 if on_tensorflow():
     from keras_bert.models import distributed_model
@@ -70,6 +70,9 @@ class TaskModel(BertModel):
     gradient_accumulation_steps = 1
     # For models with several losses: returns a loss by its name; a loss or None as it is. Raises `InputError`.
     as_loss: Callable[[Any], Any] | None = None
+    # Their losses for examples of a kind that name none; and the one loss from those of several data sets.
+    default_losses: Mapping[str, Any] = {}
+    mixed_loss: Callable[[Sequence[Any], Any], Any] | None = None
     loss_choice: Any = None  # the loss that the user has given to `compile` or `fit`; None for that of the examples
     _loss_of_examples: Any = None
     between_batches: Any = None

@@ -9,7 +9,7 @@ printing.py             makes text safe to show: control characters, long lines,
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder, and removes folders of dead writers
 long_work.py            shows what long work is doing, and how far it is
-columns.py              reads columns that users pass: lists, arrays, columns of tables; missing values
+user_inputs.py          reads what users pass: texts, lists, arrays, columns of tables, data sets; missing values
 removed_flags.py        says what to do instead of flags that went
 record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
+from keras_bert.program.user_inputs import checked_column
 
 _TYPES = {"str": str, "int": int, "bool": bool, "float": float}
 LABEL_TYPES = tuple(_TYPES)

@@ -14,8 +14,7 @@ masked_positions.py   selects single tokens, whole words or spans
 dynamic_masking.py    masks records while they are read
 permutation.py        draws what a permutation model predicts in a row, and in which order
 segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
-segment_rows.py       the same with NumPy
 streams.py            running text as one stream of tokens, cut into rows that continue from batch to batch
-token_rows.py         token rows without padding, grouped into batches
+token_rows.py         token rows without padding: segments joined with NumPy, and batches of rows
 mixed_rows.py         rows of several data sets, in batches of one of them each
 """

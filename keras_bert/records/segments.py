@@ -33,7 +33,7 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
         input_mask  [[1, 1, 1, 1, 1, 1]]
         segment_ids [[0, 0, 0, 0, 1, 1]]
 
-    Reference: as `segment_rows.join_segments`.
+    Reference: as `token_rows.join_segments`.
     """
     import tensorflow as tf
 
@@ -62,7 +62,7 @@ def pack_segments(segments: Sequence, max_seq_length: int, vocabulary: TokenTabl
 
 
 def _truncated_lengths(lengths: list, room: int, longer_keeps_more: bool) -> list:
-    """Shortens lengths to a sum of at most `room`, as `_shortened` of segment_rows.py."""
+    """Shortens lengths to a sum of at most `room`, as `_shortened` of token_rows.py."""
     import tensorflow as tf
 
     if len(lengths) == 1:

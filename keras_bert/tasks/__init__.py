@@ -16,16 +16,15 @@ masked_lm/            predicting [MASK], and writing text
 pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer
 text_model.py         TextModel: the base class of models that take texts: fit, evaluate, predict, explain
-base.py               TextTask: the interface of a task
-examples.py           checks of examples, missing values, and the last ones held out
+base.py               TextTask: the interface of a task; predict and evaluate on texts
+examples.py           texts and pairs; checks of examples, missing values, and the last ones held out
 label_names.py        labels that users give as names, positions or truth values
 settings.py           settings of exports that several tasks have
-fitting.py            fit, evaluate and predict on texts
+fitting.py            fit on texts, and its default optimiser
 answer_table.py       answers_frame: the answers of any task as a table of pandas
 answer_operations.py   the operations that make answers from outputs
 served_values.py      texts and places in the outputs of served models
 calibration.py        the temperature of a model, and how right its probabilities are
-recipe.py             the default optimiser of a fit on texts
 prompts.py            the texts that a model puts before each text
 prediction.py         model outputs for many rows, sorted by length; shows how far it is
 text_rows.py          texts become token rows, or tokens with offsets; the tokenizer of a model

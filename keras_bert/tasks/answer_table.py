@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError, how_to_install
+from keras_bert.program.user_inputs import checked_column
 
 
 def answers_frame(answers: Any, *, index: Any = None, columns: Sequence[Any] | None = None) -> Any:

@@ -12,6 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.printing import LONGEST_LINE, printable
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.examples import read_examples
 from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
 
@@ -61,6 +62,21 @@ def mean_over_windows(outputs: np.ndarray, examples: np.ndarray, num_tokens: np.
     return (totals / np.bincount(examples, weights)[:, None]).astype(outputs.dtype)
 
 
+def check_labels_of_rows(rows: TokenRows, purpose: str) -> None:
+    """Raises `InputError` if rows have no labels; `purpose` says what they are for."""
+    if not rows.labels:
+        raise InputError(f"There are no labels {purpose}.")
+
+
+def as_returned(scores: dict[str, float], return_dict: bool) -> dict[str, float] | list[float]:
+    """Returns scores as `evaluate` does.
+
+    >>> as_returned({"accuracy": 0.5, "loss": 2.0}, return_dict=False)
+    [2.0, 0.5]
+    """
+    return scores if return_dict else [scores[name] for name in sorted(scores, key=lambda name: name != "loss")]
+
+
 @dataclasses.dataclass(frozen=True)
 class Answered:
     """Examples and the answers of a model.
@@ -80,8 +96,25 @@ class Answered:
     answers: list
 
 
+def text_task(model: Any) -> "TextTask":
+    """Returns the task of a model or a loaded export as it is now: its vocabulary, casing and labels may change.
+
+    Raises:
+        InputError: the model has no vocabulary, or has no task on texts.
+    """
+    task_class = getattr(model, "task_class", None)
+    if task_class is None:
+        own = (
+            " A model of your own names its task first: see docs/extending.md." if hasattr(model, "task_class") else ""
+        )
+        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{own}")
+    return task_class(model)
+
+
 class TextTask:
-    """One task on texts, for one model. Each model class has its own task class.
+    """One task on texts, for one model. Each model class has its own task class, its attribute `task_class`.
+
+    `predict` and `evaluate` call the methods below in this order: `examples`, `rows`, `outputs`, `answers`, `scores`.
 
     Args:
         model: a task model that has a vocabulary.
@@ -114,6 +147,57 @@ class TextTask:
     def __init__(self, model):
         self.model = model
         self.tokenizer = tokenizer_of(model)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        *,
+        max_seq_length: int | None = None,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Returns an answer for each text. The arguments are those of `TextModel.predict`.
+
+        Args:
+            **options: those of `answers`, and `output_options`.
+        """
+        output_options = {name: options.pop(name) for name in self.output_options if name in options}
+        columns = () if hasattr(x, "element_spec") else self.text_columns(x) or (x,)
+        lists = [column for column in columns if hasattr(column, "__len__") and not isinstance(column, (str, bytes))]
+        if lists and not any(map(len, lists)):
+            return self.no_answers(len(columns))
+        examples = read_examples(self, x)
+        example_rows = self.rows(examples, max_seq_length).print_notes(sys.stderr)
+        calls = Calls(self.model, callbacks, "predict")
+        outputs = self.outputs(example_rows.rows, batch_size, verbose, calls, **output_options)
+        calls.end()
+        return self.answers(examples, example_rows, outputs, **options)
+
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        *,
+        max_seq_length: int | None = None,
+        sample_weight: Any = None,
+        skip_missing: bool = False,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        return_dict: bool = True,
+    ) -> dict[str, float] | list[float]:
+        """Returns the official scores on texts with labels. The arguments are those of `TextModel.evaluate`."""
+        examples = read_examples(self, x, y, sample_weight, skip_missing)
+        example_rows = self.rows(examples, max_seq_length).print_notes(sys.stderr)
+        check_labels_of_rows(example_rows.rows, "to compare with: give evaluate(texts, labels)")
+        calls = Calls(self.model, callbacks, "test")
+        outputs = self.outputs(example_rows.rows, batch_size, verbose, calls)
+        answers = self.answers(examples, example_rows, outputs)
+        scores = self.scores_of(Answered(self.model, examples, example_rows, outputs, answers))
+        calls.end(scores)
+        return as_returned(scores, return_dict)
 
     def text_columns(self, x) -> tuple | None:
         """Returns the columns of texts in the argument `x` of `fit` or `predict`, or None if it is one column."""
@@ -159,7 +243,7 @@ class TextTask:
         """
         return rows
 
-    def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None):
+    def outputs(self, rows: TokenRows, batch_size: int | None = None, verbose="auto", calls: Calls | None = None):
         """Returns the outputs of the model for rows; the arguments are those of `predict_rows`."""
         return predict_rows(self.model, rows, batch_size, verbose, calls)
 

@@ -12,8 +12,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.tasks import answer_operations
-from keras_bert.tasks.base import Answered
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import Answered, text_task
 from keras_bert.tasks.report_files import BLUE, GREY, aligned, draw, write_text
 
 # 1 / temperature is searched between these.

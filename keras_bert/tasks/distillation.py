@@ -12,10 +12,10 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.fitting import LEARNING_RATE, recipe_optimizer
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
 
 
 def distill(

@@ -1,4 +1,4 @@
-"""What examples of all tasks have in common: checks, missing values, and the last ones held out for validation."""
+"""Examples: what those of all tasks have in common, and those of texts and pairs; missing values; validation splits."""
 
 import dataclasses
 import math
@@ -8,11 +8,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keras_bert.program.columns import is_float32, is_missing, missing_message, skipped_note
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.program.printing import printable
-from keras_bert.tokenization.user_inputs import iterate_column
+from keras_bert.program.user_inputs import (
+    as_list,
+    collect,
+    is_float32,
+    is_missing,
+    iterate_column,
+    missing_message,
+    skipped_note,
+)
 
 _SOURCE = "the examples"
 
@@ -58,6 +65,52 @@ def check_weights(examples: Any) -> None:
             raise InputError(
                 f"{examples.source}: the weight of {place} must be a number of 0 or more. Received: {weight!r:.100}"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExamples(Examples):
+    """Texts, or pairs of texts, with or without labels.
+
+    Attributes:
+        texts: N texts, none of them empty.
+        second_texts: N second texts of pairs, or None.
+        labels: N labels, N lists of labels or N scores; or None.
+        source: where the examples come from, for messages.
+        weights: N weights for training; or None.
+        may_be_empty: whether texts may be empty, as in benchmarks that require an answer to every line of a test set.
+
+    Raises:
+        InputError: there are no texts, a text is empty, or the numbers of texts, labels and weights differ.
+    """
+
+    per_example = ("texts", "second_texts", "labels", "weights")
+
+    texts: Sequence[str]
+    second_texts: Sequence[str] | None = None
+    labels: Sequence[str] | Sequence[Sequence[str]] | Sequence[float] | None = None
+    source: str = "the examples"
+    weights: Sequence[float] | None = None
+    may_be_empty: bool = False
+
+    def __post_init__(self):
+        if not self.texts:
+            raise InputError(f"{self.source}: there is no text.")
+        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels, "weight": self.weights}
+        for name, values in columns.items():
+            if values is None:
+                continue
+            if len(values) != len(self.texts):
+                raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
+            if self.may_be_empty and name.endswith("text"):
+                continue
+            empty = next(
+                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
+            )
+            if empty is not None:
+                raise InputError(
+                    f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
+                )
+        check_weights(self)
 
 
 def part_of(examples: Any, names: Sequence[str], first: int, stop: int, **others: Any) -> Any:
@@ -123,6 +176,17 @@ def complete_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = Non
     if task.text_columns(x) is None:
         texts = tuple(texts[0]) if isinstance(x, tuple) else texts[0]
     return task.examples(texts, columns.get("label"), columns.get("weight"))
+
+
+def read_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = None, skip_missing: bool | None = None) -> Any:
+    """As `complete_examples`, where `x` may also be a `tf.data.Dataset`, which has the labels and the weights too."""
+    if hasattr(x, "element_spec"):
+        if y is not None:
+            raise InputError("A data set must hold texts and labels together. Received: a data set and y. Leave y out.")
+        x, y, sample_weight = collect(x, task.example_rank)
+    if sample_weight is not None:
+        sample_weight = as_list(sample_weight, "sample_weight")
+    return complete_examples(task, x, y, sample_weight, skip_missing)
 
 
 def _named_columns(task, x, y, sample_weight) -> list[tuple[str, Any]]:

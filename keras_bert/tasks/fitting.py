@@ -1,32 +1,25 @@
-"""`fit`, `evaluate` and `predict` of task models on texts."""
+"""`fit` of task models on texts, and its recipe: that of the paper, for models that the user has not compiled."""
 
+import contextlib
 import dataclasses
+import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from keras_bert import registry
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.models.fit_callbacks import rate_setter
+from keras_bert.optimization import FOR_ONE_FIT, AdamW, OneFitDecay
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Answered, TextTask
-from keras_bert.tasks.examples import complete_examples, first_held_out
-from keras_bert.tasks.prediction import Calls
-from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts, listed_texts
+from keras_bert.program.user_inputs import holds_texts, listed_texts
+from keras_bert.records.token_rows import batch_size_of
+from keras_bert.tasks.base import Answered, TextTask, check_labels_of_rows, text_task
+from keras_bert.tasks.examples import complete_examples, first_held_out, read_examples
 
-_BATCH_SIZE = 32
-
-
-def text_task(model) -> TextTask:
-    """Returns the task of a model as it is now: its vocabulary, casing and labels may change.
-
-    Raises:
-        InputError: the model has no vocabulary, or has no task on texts.
-    """
-    task = registry.task_of(model)
-    if task is None or task.text_task is None:
-        own = "" if task else " A task of your own is registered first: see docs/extending.md."
-        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{own}")
-    return registry.imported(task.text_task)(model)
+# One of the learning rates, and the warm-up, of Devlin et al., 2018, section A.3.
+LEARNING_RATE = 5e-5
+_WARMUP_PROPORTION = 0.1
 
 
 def fit_texts(
@@ -73,12 +66,11 @@ def fit_texts(
             raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
         options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
         return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **keras_options)
-    # Only now, because these take seconds, and predictions of loaded exports do without them.
+    # Only now, because it imports TensorFlow on every backend.
     from keras_bert.records.datasets import rows_dataset
-    from keras_bert.tasks.recipe import compile_for_texts
 
     batch_size, task = batch_size_of(batch_size), text_task(model)
-    examples, held_out = _examples(task, x, y, sample_weight, skip_missing), None
+    examples, held_out = read_examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
         first = first_held_out(len(examples), validation_split)
         examples, held_out = examples.part(0, first), examples.part(first, len(examples))
@@ -88,7 +80,7 @@ def fit_texts(
         examples = dataclasses.replace(examples, weights=task.class_weights(examples, class_weight))
     task.before_training(examples)
     rows = task.taught(task.rows(examples, max_seq_length).print_notes(sys.stderr).rows, examples, batch_size)
-    _check_labels(rows, "to train on: give fit(texts, labels)")
+    check_labels_of_rows(rows, "to train on: give fit(texts, labels)")
     validation_batch_size = validation_batch_size or batch_size
     if held_out is not None:
         validation_data = _rows_to_validate(task, held_out, validation_batch_size, max_seq_length)
@@ -103,77 +95,13 @@ def fit_texts(
     return model.fit(dataset, epochs=epochs, **keras_options)
 
 
-def evaluate_texts(
-    model,
-    x,
-    y=None,
-    batch_size: int | None = None,
-    *,
-    max_seq_length: int | None = None,
-    sample_weight=None,
-    skip_missing: bool = False,
-    verbose="auto",
-    callbacks=None,
-    return_dict: bool = True,
-) -> dict[str, float] | list[float]:
-    """Returns the official scores of a model on texts with labels; the arguments are those of `TextModel.evaluate`.
-
-    Raises:
-        InputError: as `fit_texts`.
-    """
-    task = text_task(model)
-    examples = _examples(task, x, y, sample_weight, skip_missing)
-    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
-    _check_labels(example_rows.rows, "to compare with: give evaluate(texts, labels)")
-    calls = Calls(model, callbacks, "test")
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls)
-    answers = task.answers(examples, example_rows, outputs)
-    scores = task.scores_of(Answered(model, examples, example_rows, outputs, answers))
-    calls.end(scores)
-    return as_returned(scores, return_dict)
-
-
-def predict_texts(
-    model,
-    x,
-    batch_size: int | None = None,
-    *,
-    max_seq_length: int | None = None,
-    verbose="auto",
-    callbacks=None,
-    **options,
-) -> list:
-    """Returns a list of answers of a model, one for each text. A single string counts as a list of one.
-
-    The arguments are those of `TextModel.predict`; `options` are those of the task's `answers`, and its
-    `output_options`.
-    """
-    task = text_task(model)
-    output_options = {name: options.pop(name) for name in task.output_options if name in options}
-    columns = () if hasattr(x, "element_spec") else task.text_columns(x) or (x,)
-    lists = [column for column in columns if hasattr(column, "__len__") and not isinstance(column, (str, bytes))]
-    if lists and not any(map(len, lists)):
-        return task.no_answers(len(columns))
-    examples = _examples(task, x)
-    example_rows = task.rows(examples, max_seq_length).print_notes(sys.stderr)
-    calls = Calls(model, callbacks, "predict")
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), verbose, calls, **output_options)
-    calls.end()
-    return task.answers(examples, example_rows, outputs, **options)
-
-
 def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int | None) -> Answered:
     """Returns held-out texts with labels and the outputs of a model for them, without its answers."""
     task = text_task(model)
     examples = complete_examples(task, x, y)
     example_rows = task.rows(examples, max_seq_length)
-    outputs = task.outputs(example_rows.rows, batch_size_of(batch_size), 0)
+    outputs = task.outputs(example_rows.rows, batch_size, 0)
     return Answered(model, examples, example_rows, outputs, [])
-
-
-def batch_size_of(batch_size: int | None) -> int:
-    """Returns `batch_size`; None is 32, as in Keras."""
-    return _BATCH_SIZE if batch_size is None else batch_size
 
 
 def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
@@ -182,30 +110,6 @@ def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
         return num_batches
     check_whole("steps_per_epoch", steps_per_epoch, at_least=1)
     return steps_per_epoch
-
-
-def as_returned(scores: dict[str, float], return_dict: bool) -> dict[str, float] | list[float]:
-    """Returns scores as `evaluate` does.
-
-    >>> as_returned({"accuracy": 0.5, "loss": 2.0}, return_dict=False)
-    [2.0, 0.5]
-    """
-    return scores if return_dict else [scores[name] for name in sorted(scores, key=lambda name: name != "loss")]
-
-
-def _examples(task: TextTask, x, y=None, sample_weight=None, skip_missing: bool | None = None) -> Any:
-    if hasattr(x, "element_spec"):
-        if y is not None:
-            raise InputError("A data set must hold texts and labels together. Received: a data set and y. Leave y out.")
-        x, y, sample_weight = collect(x, task.example_rank)
-    if sample_weight is not None:
-        sample_weight = as_list(sample_weight, "sample_weight")
-    return complete_examples(task, x, y, sample_weight, skip_missing)
-
-
-def _check_labels(rows: TokenRows, purpose: str) -> None:
-    if not rows.labels:
-        raise InputError(f"There are no labels {purpose}.")
 
 
 def _validation_parts(task: TextTask, x, y, data) -> Any:
@@ -237,12 +141,82 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
             f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"
         )
     x, y, weight = (*parts, None, None)[:3]
-    return _rows_to_validate(task, _examples(task, x, y, weight, skip_missing), batch_size, max_seq_length)
+    return _rows_to_validate(task, read_examples(task, x, y, weight, skip_missing), batch_size, max_seq_length)
 
 
 def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length: int | None):
     from keras_bert.records.datasets import rows_dataset
 
     rows = task.taught(task.rows(examples, max_seq_length).rows, examples, batch_size)
-    _check_labels(rows, "to validate on: give validation_data=(texts, labels)")
+    check_labels_of_rows(rows, "to validate on: give validation_data=(texts, labels)")
     return rows_dataset(rows, batch_size)
+
+
+def recipe_optimizer(
+    num_batches: int,
+    epochs: int,
+    initial_epoch: int = 0,
+    callbacks: Any = None,
+    learning_rate: float = LEARNING_RATE,
+):
+    """Returns an `AdamW` whose rate rises for a tenth of the updates of one `fit` and then falls to 0.
+
+    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant.
+
+    Args:
+        num_batches: updates in an epoch.
+        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs.
+        callbacks: those of `fit`.
+        learning_rate: the peak rate.
+    """
+    if rate_setter(callbacks):
+        return AdamW(learning_rate, name=FOR_ONE_FIT)
+    num_steps = max(1, num_batches * (epochs - initial_epoch))
+    return AdamW(OneFitDecay(learning_rate, num_steps, int(num_steps * _WARMUP_PROPORTION)))
+
+
+def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int = 0, callbacks: Any = None) -> None:
+    """Compiles a model for one `fit` on texts; the arguments are those of `recipe_optimizer`.
+
+    A model that the user has compiled keeps its optimizer. Any other model gets a new one in each `fit`, since the rate
+    of the previous optimizer has fallen to 0. XLA is disabled, even if `compile` enabled it: it would compile anew for
+    each batch length.
+    """
+    if not model.compiled or model.is_compiled_for_one_fit:
+        with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
+            model.compile(optimizer=recipe_optimizer(num_batches, epochs, initial_epoch, callbacks))
+    if on_tensorflow():  # elsewhere, without compiling, each operation would run by itself
+        model.jit_compile = False
+
+
+def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
+    """Compiles a model that the user has not compiled for one `fit` on features, as for texts.
+
+    Args:
+        arguments: those of `keras.Model.fit`, by name.
+
+    Raises:
+        InputError: nobody knows how many updates an epoch has.
+    """
+    num_batches = num_batches_of(arguments)
+    if num_batches is None:
+        raise InputError(
+            "The learning rate falls to 0 at the last update, and the number of batches is unknown. Give "
+            "steps_per_epoch, or call compile(optimizer=...) first."
+        )
+    epochs = arguments.get("epochs", 1), arguments.get("initial_epoch", 0)
+    compile_for_texts(model, num_batches, *epochs, arguments.get("callbacks"))
+
+
+def num_batches_of(arguments: Mapping[str, Any]) -> int | None:
+    """Returns the updates in an epoch of a `fit` on features; None if nobody knows. `arguments` are those of `fit`."""
+    if steps := arguments.get("steps_per_epoch"):
+        return steps
+    x = arguments["x"]
+    if isinstance(x, Mapping):
+        num_examples = len(next(iter(x.values()))) * (1 - (arguments.get("validation_split") or 0.0))
+        return math.ceil(num_examples / (arguments.get("batch_size") or 32))
+    if hasattr(x, "cardinality"):  # a tf.data.Dataset; below 0 if infinite or unknown
+        return max(0, int(x.cardinality())) or None
+    number = getattr(x, "num_batches", None)  # a PyDataset
+    return len(x) if number is None and hasattr(x, "__len__") else number

@@ -8,10 +8,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.program.columns import as_mapping, checked_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value, plain
-from keras_bert.tokenization.user_inputs import checked_text
+from keras_bert.program.user_inputs import as_mapping, checked_column, checked_text
 
 _TRUTH_NAMES = {True: ("true", "yes"), False: ("false", "no")}
 

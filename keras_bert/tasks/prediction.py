@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
-from keras_bert.records.token_rows import RowBatches, TokenRows
+from keras_bert.records.token_rows import RowBatches, TokenRows, batch_size_of
 
 # A progress line appears if prediction takes longer than this.
 _SECONDS_WITHOUT_PROGRESS = 2.0
@@ -56,7 +56,7 @@ class Calls:
 def predict_rows(
     model,
     rows: TokenRows,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     verbose="auto",
     calls: Calls | None = None,
     forward: Callable | None = None,
@@ -66,8 +66,8 @@ def predict_rows(
     Args:
         model: a task model, or a loaded export.
         rows: N examples, T tokens in total.
-        batch_size: examples per batch.
-        verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds.
+        batch_size: examples per batch; None for 32.
+        verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds, if there are several batches.
         calls: the callbacks to call when prediction begins and around each batch; `end` is left to the caller.
         forward: computes something else than the model's outputs; see `forward_function`.
 
@@ -80,13 +80,10 @@ def predict_rows(
     """
     model.warn_if_untrained()
     forward = forward or forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
+    if not verbose or len(rows) <= batch_size_of(batch_size):
+        return outputs_of_rows(run_batches(forward, rows, batch_size, calls), rows, model.has_token_outputs)
     with progress_bar(
-        total=len(rows),
-        unit="example",
-        delay=_SECONDS_WITHOUT_PROGRESS,
-        file=sys.stderr,
-        leave=False,
-        disable=not verbose,
+        total=len(rows), unit="example", delay=_SECONDS_WITHOUT_PROGRESS, file=sys.stderr, leave=False
     ) as progress:
         batches = run_batches(forward, rows, batch_size, calls, progress.update)
         return outputs_of_rows(batches, rows, model.has_token_outputs)
@@ -95,7 +92,7 @@ def predict_rows(
 def run_batches(
     forward: Callable,
     rows: TokenRows,
-    batch_size: int,
+    batch_size: int | None,
     calls: Calls | None = None,
     on_progress: Callable[[int], Any] = lambda num_examples: None,
 ) -> Iterator[tuple[np.ndarray, Any]]:
@@ -107,7 +104,7 @@ def run_batches(
     calls = calls or Calls(None, None, "predict")
     batches = RowBatches(rows, batch_size)
     at_once = getattr(forward, "examples_at_once", 1)
-    if at_once > batch_size:
+    if at_once > batches.batch_size:
         batches = RowBatches(rows, at_once)
     calls.begin()
     for number, examples in enumerate(batches.order()):
@@ -150,9 +147,9 @@ def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose
         run.examples_at_once = model.engine.examples_at_once
         return run
     # Only now, because it takes seconds.
-    from keras_bert.accelerate.backend import on_tensorflow
+    from keras_bert.accelerate.backend import tensorflow_functions
 
-    if on_tensorflow():
+    if tensorflow_functions:
         return traced_on_features(
             model, key, lambda features: choose(model(features, training=False), features), names, num_axes
         )
@@ -170,11 +167,11 @@ def traced_on_features(model, key: Hashable, function: Callable, names: Sequence
     The other arguments are those of `forward_function` and `traced`.
     """
     # Only now, because these take seconds, and loaded exports do without them.
-    from keras_bert.accelerate.backend import on_tensorflow
+    from keras_bert.accelerate.backend import tensorflow_functions
     from keras_bert.accelerate.traced_functions import traced
 
     signature = None
-    if on_tensorflow():
+    if tensorflow_functions:
         import tensorflow as tf
 
         signature = [{name: tf.TensorSpec([None] * num_axes, tf.int32, name) for name in names}]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.user_inputs import checked_text
+from keras_bert.program.user_inputs import checked_text
 
 _MOST_PROMPTS = 100  # each is a signature of an export
 # What a text is in a search -> the names of its prompt, the first that a model has.

@@ -13,12 +13,12 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
-from keras_bert.tasks.fitting import evaluate_texts, fit_texts, outputs_with_labels, predict_texts
-from keras_bert.tasks.recipe import compile_for_features
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
+from keras_bert.program.user_inputs import holds_texts, listed_texts
+from keras_bert.tasks.base import TextTask, text_task
+from keras_bert.tasks.examples import complete_examples
+from keras_bert.tasks.fitting import compile_for_features, fit_texts, outputs_with_labels
 
 
 class FitOptions(TypedDict, total=False):
@@ -68,10 +68,12 @@ class TextModel(TaskModel):
     """A task model that takes texts and features alike.
 
     Attributes:
+        task_class: the `TextTask` that makes rows from texts, and answers from the outputs of the model.
         logits_layer: the name of the attribute with the last layer, in models whose probabilities can be calibrated.
         temperature: what `calibrate` has divided the weights of this layer by; kept for people to read.
     """
 
+    task_class: type[TextTask] | None = None
     logits_layer: str | None = None
     temperature = 1.0
 
@@ -193,7 +195,7 @@ class TextModel(TaskModel):
         if holds_texts(x):
             self._check_own(self.evaluate, "on texts", unknown, {} if steps is None else {"steps": steps})
             return_dict = True if return_dict is None else return_dict
-            return self.evaluate_on_texts(x, y, **options, **of_texts, return_dict=return_dict)
+            return text_task(self).evaluate(x, y, **options, **of_texts, return_dict=return_dict)
         self._check_own(self.evaluate, "on features", unknown, of_texts)
         return self.evaluate_on_features(x, y, **options, steps=steps, return_dict=bool(return_dict), **of_keras)
 
@@ -228,21 +230,13 @@ class TextModel(TaskModel):
         x = listed_texts(x)
         if holds_texts(x):
             self._check_own(self.predict, "on texts", unknown, {} if steps is None else {"steps": steps})
-            return self.predict_on_texts(x, **options, **of_texts)
+            return text_task(self).predict(x, **options, **of_texts)
         self._check_own(self.predict, "on features", unknown, of_texts)
         return self.predict_on_features(x, **options, steps=steps)
 
     def fit_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
         """Trains on texts, see `fit`."""
         return fit_texts(self, x, y, **options)
-
-    def evaluate_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
-        """Evaluates on texts, see `evaluate`."""
-        return evaluate_texts(self, x, y, **options)
-
-    def predict_on_texts(self, x: Any, **options: Any) -> list:
-        """Returns an answer for each text, see `predict`."""
-        return predict_texts(self, x, **options)
 
     def _check_own(self, verb, where: str, further: Mapping[str, Any], refused: Mapping[str, Any] = {}) -> None:
         """Raises `InputError` for a further option that `verb` does not show, or one that has no effect on this `x`."""
@@ -255,8 +249,7 @@ class TextModel(TaskModel):
         """Compiles for this `fit` if the user has not: there is no optimizer, or that of an earlier `fit`."""
         if self.compiled and not (self.is_compiled_for_one_fit and int(self.optimizer.iterations + 0)):
             return None
-        task = registry.task_of(self)
-        if task is None or task.text_task is None:
+        if self.task_class is None:
             return super().before_fit(arguments)
         return compile_for_features(self, arguments)
 
@@ -333,11 +326,11 @@ class TextModel(TaskModel):
                 target is not valid.
         """
         check_options(self.explain, unknown=unknown)
-        from keras_bert.tasks.explanation.explaining import explain_texts
+        from keras_bert.tasks.explanation.explaining import explain_examples
 
-        return explain_texts(
+        return explain_examples(
             self,
-            x,
+            complete_examples(text_task(self), x),
             targets,
             method=method,
             steps=steps,

@@ -10,14 +10,14 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.records.segment_rows import cut_overlapping, join_segments
-from keras_bert.records.token_rows import TokenRows
+from keras_bert.records.token_rows import TokenRows, cut_overlapping, join_segments
 from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
 
 # The number of rows whose texts are tokenised at once.
 ROWS_AT_ONCE = 1024
 # The number of texts that are tokenised at once with offsets: enough for the tokenizer's full speed.
 _TEXTS_AT_ONCE = 512
+_SHORTEST_ROW = 3  # [CLS], a token, [SEP]
 # The size of the cache of tokenizers: a run creates several models with one vocabulary.
 _MOST_TOKENIZERS = 4
 _tokenizers: dict[tuple[str, bool, bool], FastForm] = {}
@@ -118,8 +118,9 @@ def checked_length(config, max_seq_length: int | None) -> int:
         InputError: the model has fewer positions, or there is no room for a token between [CLS] and [SEP].
     """
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
-    config.check_sequence_length(longest)
-    check_whole("max_seq_length", longest, at_least=3)
+    if max_seq_length is not None or longest < _SHORTEST_ROW:
+        config.check_sequence_length(longest)
+        check_whole("max_seq_length", longest, at_least=_SHORTEST_ROW)
     return longest
 
 

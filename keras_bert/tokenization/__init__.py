@@ -28,7 +28,6 @@ graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
 tokenizer_json.py          what all kinds share in Hugging Face's files: settings, added tokens, rows
 kinds.py                   reads and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
-user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
 unicode_table.py           look-ups in Unicode 14.0
 unicode_14.txt             the Unicode data, which tests/tokenization/generate_unicode_data.py writes
 """

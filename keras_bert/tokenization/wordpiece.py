@@ -277,11 +277,14 @@ def _words(stretch: str, rules: TextRules) -> Iterable[_Word]:
 
     "Épée,字" -> ("epee", [0, 1, 2, 3], [1, 2, 3, 4]), (",", [4], [5]), ("字", [5], [6])
     """
+    is_ascii = stretch.isascii()  # no ideographs and no marks: folding is lower-casing
+    if is_ascii and rules.lower_case:
+        stretch = stretch.lower()
     removed = unicode_table.removed()
     kept = [(ord(character), start) for start, character in enumerate(stretch) if ord(character) not in removed]
     words: list[list[tuple[int, int]]] = []
-    for token in _split_at(kept, unicode_table.is_cjk) if rules.chinese_chars else [kept]:
-        letters = _fold(token, rules) if rules.lower_case or rules.strip_accents else token
+    for token in _split_at(kept, unicode_table.is_cjk) if rules.chinese_chars and not is_ascii else [kept]:
+        letters = _fold(token, rules) if (rules.lower_case or rules.strip_accents) and not is_ascii else token
         words += _split_at(letters, unicode_table.punctuation().__contains__)
     ends = iter(_ends([start for word in words for _, start in word], len(stretch)))
     for word in words:

@@ -18,10 +18,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import TokenRows, row_length
-from keras_bert.tasks.base import Answered, TextTask
+from keras_bert.tasks.base import Answered, TextTask, text_task
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.distillation import teacher_logits
-from keras_bert.tasks.fitting import text_task
 from keras_bert.training.best_model import BestModel, finished_model, save_trained
 from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.optimizer_choice import averaged_weights

@@ -9,9 +9,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.program.options import check_whole
 from keras_bert.records.token_rows import row_length
-from keras_bert.tasks.base import Answered, TextTask
+from keras_bert.tasks.base import Answered, TextTask, text_task
 from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.run_folder import RunFolder
 

@@ -5,9 +5,8 @@ import os
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import Answered
+from keras_bert.tasks.base import Answered, text_task
 from keras_bert.tasks.calibration import write_reliability
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples

@@ -384,7 +384,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
 from keras_bert.models import distributed_model
-from keras_bert.tasks.recipe import compile_for_texts
+from keras_bert.tasks.fitting import compile_for_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
 vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])

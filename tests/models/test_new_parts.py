@@ -17,7 +17,7 @@ from keras_bert.serving.portable import portable_models
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.tasks.masked_lm.task import evaluate_texts
+from keras_bert.tasks.masked_lm.task import MaskedLMTask
 from keras_bert.tasks.masked_lm.text_generation import generate_text
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -77,7 +77,7 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: fill_masks(model, ["the [MASK]"]),
         lambda model: pseudo_perplexity(model, ["the fox"]),
         lambda model: generate_text(model, "the"),
-        lambda model: evaluate_texts(model, ["the fox"]),
+        lambda model: MaskedLMTask(model).evaluate(["the fox"]),
         lambda model: model.evaluate(FEATURES, verbose=0),
         lambda model: model.export_for_serving("nowhere"),
         lambda model: portable_models.exported_task(classifier()),

@@ -14,7 +14,7 @@ from tiny_families import VOCABULARIES, config_of
 
 from keras_bert import CrossEncoder, SequenceClassifier, Vocabulary
 from keras_bert.records import features
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 
 PROGRAM = pathlib.Path(__file__).with_name("transformers_texts.py")
 TEXTS, OTHERS = ["the fox", "a dog, the dog", "who? the"], ["a dog", "fox", "the fox the fox"]

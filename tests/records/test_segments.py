@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
+from keras_bert.records.token_rows import join_segments
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary

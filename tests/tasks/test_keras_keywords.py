@@ -18,10 +18,10 @@ from tiny_models import model_and_batch
 from keras_bert import AdamW, BertPretrainer, InputError, MaskedLM, SentenceEncoder, SequenceClassifier, TokenClassifier
 from keras_bert.optimization import WarmupLinearDecay
 from keras_bert.tasks.examples import first_held_out
+from keras_bert.tasks.fitting import LEARNING_RATE
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.ranking.model import CrossEncoder
-from keras_bert.tasks.recipe import LEARNING_RATE
 from keras_bert.tasks.text_to_text.model import TextToText
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

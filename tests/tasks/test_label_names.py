@@ -16,6 +16,7 @@ from tiny_models import TEXTS, assert_same_answers
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert import InputError, SequenceClassifier, TokenClassifier
 from keras_bert.serving import load
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.classification.examples import (
     TextExamples,
     checked_scores,
@@ -23,7 +24,6 @@ from keras_bert.tasks.classification.examples import (
     label_ids,
     multi_hot_labels,
 )
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name, label_names
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -6,9 +6,9 @@ import pytest
 from tiny_models import new_model
 
 from keras_bert import InputError
+from keras_bert.program.user_inputs import as_texts
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import text_task
-from keras_bert.tokenization.user_inputs import as_texts
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 

@@ -12,10 +12,10 @@ from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.word_senses import cluster, project
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.calibration import expected_calibration_error, fit_temperature
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.scores import label_scores, pair_scores, retrieval_scores
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import score_masks
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.tasks.sparse.model import SparseEncoder

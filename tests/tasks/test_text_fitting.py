@@ -13,7 +13,8 @@ from keras_bert import InputError, SequenceClassifier
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks import fitting, prediction
-from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.base import text_task
+from keras_bert.tasks.examples import TextExamples, read_examples
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -52,7 +53,7 @@ STRINGS = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
 )
 def test_texts_come_in_every_form(model, x, y, second_texts):
     expected = TextExamples(TEXTS, second_texts, LABELS)
-    assert fitting._examples(fitting.text_task(model), x, y) == expected
+    assert read_examples(text_task(model), x, y) == expected
 
 
 def largest_change(model, before):
@@ -133,7 +134,7 @@ def test_the_batches_and_the_losses_are_those_of_features(eagerly):
 
 
 def test_class_weights_are_weights_of_the_examples(model):
-    task = fitting.text_task(model)
+    task = text_task(model)
 
     def weights(class_weight, labels):
         return task.class_weights(task.examples(TEXTS[: len(labels)], labels), class_weight)
@@ -189,11 +190,12 @@ def test_what_cannot_be_learned_is_refused(model, x, y, arguments, message):
 
 def test_predict_and_evaluate_take_the_verbose_of_keras(model, monkeypatch, capsys):
     monkeypatch.setattr(prediction, "_SECONDS_WITHOUT_PROGRESS", 0)
-    answers = model.predict(TEXTS[:4], verbose=0)
-    scores = model.evaluate(TEXTS[:4], LABELS[:4], verbose=0, return_dict=True)
+    # Two batches: one has no progress.
+    answers = model.predict(TEXTS[:4], 2, verbose=0)
+    scores = model.evaluate(TEXTS[:4], LABELS[:4], 2, verbose=0, return_dict=True)
     assert capsys.readouterr().err == ""
-    assert model.predict(TEXTS[:4]) == answers
-    assert model.evaluate(TEXTS[:4], LABELS[:4]) == scores
+    assert model.predict(TEXTS[:4], 2) == answers
+    assert model.evaluate(TEXTS[:4], LABELS[:4], 2) == scores
     assert "example/s" in capsys.readouterr().err
 
 

@@ -11,12 +11,12 @@ from tiny_models import VOCABULARY, new_model
 from keras_bert import BertEncoder, GraphTokenizer, InputError, VectorIndex, generate_text, summarize, word_vectors
 from keras_bert.embeddings import vector_index
 from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.program.user_inputs import as_list, as_texts, holds_texts, listed_texts
 from keras_bert.records import features
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
 from keras_bert.tasks.tagging.model import TokenClassifier
-from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts, listed_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -7,8 +7,8 @@ from tiny_families import byte_pairs, sentence_pieces
 from tiny_models import SECOND_TEXTS, TEXTS, VOCABULARY
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.segment_rows import cut_overlapping, join_segments
 from keras_bert.records.segments import cut_windows, pack_segments
+from keras_bert.records.token_rows import cut_overlapping, join_segments
 from keras_bert.tokenization.token_lists import PythonForm, TokenLists
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

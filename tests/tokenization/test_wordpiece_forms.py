@@ -15,8 +15,8 @@ from tokenizer_comparison import graph_differences
 from keras_bert import InputError, Vocabulary, WordPieceTokenizer, load_vocabulary
 from keras_bert.checkpoints.hugging_face_tokenizer import write_tokenizer
 from keras_bert.config import BertConfig
-from keras_bert.records.segment_rows import join_segments
 from keras_bert.records.segments import pack_segments
+from keras_bert.records.token_rows import join_segments
 from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.kinds import as_tokenizer
 from keras_bert.tokenization.token_lists import TokenLists

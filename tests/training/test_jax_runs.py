@@ -20,10 +20,10 @@ from tiny_pretraining import VOCABULARY, write_records
 
 from keras_bert.accelerate import backend
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import listed_texts
 from keras_bert.records import datasets
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
-from keras_bert.tokenization.user_inputs import listed_texts
 from keras_bert.training import strategies
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.run_folder import RunFolder

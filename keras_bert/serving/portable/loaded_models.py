@@ -11,12 +11,12 @@ from typing import Any
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options, options_of, with_added
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.serving.portable.runtimes import Runtime
-from keras_bert.tasks import fitting
-from keras_bert.tokenization.user_inputs import holds_texts, listed_texts
+from keras_bert.tasks.base import TextTask, text_task
 
 
 class LoadedModel:
@@ -31,12 +31,14 @@ class LoadedModel:
         engine: `engine.run(features)` returns the outputs of the network.
         runtime: the `Runtime` that computes them, with its precision and the reason why it was taken.
         path: the folder of the export; of a SavedModel that of the version.
-        kind, config, tokenizer, vocabulary: as of a Keras model.
+        kind, config, tokenizer, vocabulary, task_class: as of a Keras model.
         max_seq_length: longer texts are cut to this many tokens, unless `predict` gets another `max_seq_length`.
 
     Raises:
         InputError: a setting in `export.json` is not valid.
     """
+
+    task_class: type[TextTask] | None = None
 
     def __init__(self, folder: PortableFolder, engine, runtime: Runtime):
         self.kind, task = folder.model, registry.task(folder.model)
@@ -73,11 +75,9 @@ class LoadedModel:
 
     def computed(self, examples: Any) -> tuple[Any, Any]:
         """Returns the rows of examples of the task, and the outputs of the network for them. Texts may be empty."""
-        task = fitting.text_task(self)
+        task = text_task(self)
         rows = task.rows(examples, self.max_seq_length)
         return rows, task.outputs(rows.rows, verbose=0)
-
-    predict_on_texts, evaluate_on_texts = fitting.predict_texts, fitting.evaluate_texts
 
     def predict(
         self,
@@ -105,6 +105,10 @@ class LoadedModel:
         x, options = self._checked(self.predict, x, max_seq_length, options)
         return self.predict_on_texts(x, batch_size=batch_size, verbose=verbose, callbacks=callbacks, **options)
 
+    def predict_on_texts(self, x: Any, **options: Any) -> list:
+        """Returns an answer for each text, see `predict`."""
+        return text_task(self).predict(x, **options)
+
     def evaluate(
         self,
         x: Any,
@@ -127,7 +131,7 @@ class LoadedModel:
         x, options = self._checked(self.evaluate, x, max_seq_length, options)
         options |= {"sample_weight": sample_weight, "callbacks": callbacks}
         options |= {"return_dict": return_dict, "skip_missing": skip_missing}
-        return self.evaluate_on_texts(x, y, batch_size, verbose=verbose, **options)
+        return text_task(self).evaluate(x, y, batch_size, verbose=verbose, **options)
 
     def _checked(self, verb: Callable, x: Any, max_seq_length: int | None, options: dict) -> tuple[Any, dict[str, Any]]:
         """Returns the texts, and the options with the length. Raises `InputError` for no texts or an unknown option."""
@@ -152,7 +156,8 @@ def loaded_class(kind: str) -> type:
     bases = (registry.imported(task.export.methods), LoadedModel) if task.export.methods else (LoadedModel,)
     loaded: Any = type(f"Loaded{kind}", bases, {})
     if task.text_task is not None:
-        answers = registry.imported(task.text_task).answers
-        loaded.predict = with_added(loaded.predict, [*options_of(loaded.predict_on_texts), *options_of(answers)])
-        loaded.evaluate = with_added(loaded.evaluate, options_of(loaded.evaluate_on_texts))
+        task_class = loaded.task_class = registry.imported(task.text_task)
+        options = [*options_of(task_class.predict), *options_of(task_class.answers)]
+        loaded.predict = with_added(loaded.predict, options)
+        loaded.evaluate = with_added(loaded.evaluate, options_of(task_class.evaluate))
     return loaded

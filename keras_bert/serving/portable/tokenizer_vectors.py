@@ -1,7 +1,7 @@
 """Texts with their token ids and rows, for people who port the tokenizer to another language."""
 
 from keras_bert.records.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from keras_bert.records.segment_rows import join_segments
+from keras_bert.records.token_rows import join_segments
 from keras_bert.tokenization.token_lists import PythonForm
 from keras_bert.tokenization.tokenizer import Tokenizer
 

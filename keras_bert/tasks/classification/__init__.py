@@ -11,7 +11,6 @@ loaded.py                what its loaded exports can do beside answering texts
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py                  the task for `fit`, `evaluate` and `predict`
 text_classifier.py       TextClassifier: an estimator of scikit-learn
-few_shot.py              trains on a few texts per label
 zero_shot.py             labels without training, by a model for entailment
 report.py                confusion matrix, scores per label and the worst errors
 glue_submission.py       files for the GLUE leaderboard

@@ -1,59 +1,12 @@
-"""Examples with one text or a pair of texts, and their labels, sets of labels or scores."""
+"""The labels, sets of labels or scores of `TextExamples`."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.examples import Examples, check_weights
-
-
-@dataclasses.dataclass(frozen=True)
-class TextExamples(Examples):
-    """Texts, or pairs of texts, with or without labels.
-
-    Attributes:
-        texts: N texts, none of them empty.
-        second_texts: N second texts of pairs, or None.
-        labels: N labels, N lists of labels or N scores; or None.
-        source: where the examples come from, for messages.
-        weights: N weights for training; or None.
-        may_be_empty: whether texts may be empty, as in benchmarks that require an answer to every line of a test set.
-
-    Raises:
-        InputError: there are no texts, a text is empty, or the numbers of texts, labels and weights differ.
-    """
-
-    per_example = ("texts", "second_texts", "labels", "weights")
-
-    texts: Sequence[str]
-    second_texts: Sequence[str] | None = None
-    labels: Sequence[str] | Sequence[Sequence[str]] | Sequence[float] | None = None
-    source: str = "the examples"
-    weights: Sequence[float] | None = None
-    may_be_empty: bool = False
-
-    def __post_init__(self):
-        if not self.texts:
-            raise InputError(f"{self.source}: there is no text.")
-        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels, "weight": self.weights}
-        for name, values in columns.items():
-            if values is None:
-                continue
-            if len(values) != len(self.texts):
-                raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
-            if self.may_be_empty and name.endswith("text"):
-                continue
-            empty = next(
-                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
-            )
-            if empty is not None:
-                raise InputError(
-                    f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
-                )
-        check_weights(self)
+from keras_bert.program.user_inputs import is_float32
+from keras_bert.tasks.examples import TextExamples
 
 
 def labels_of(examples: TextExamples) -> list[str]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import label_value
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.task import probabilities_of
 from keras_bert.tasks.classification.thresholds import as_thresholds, check_answer_options, check_several_labels
 from keras_bert.tasks.classification.zero_shot import ZeroShotTask
-from keras_bert.tasks.fitting import predict_texts, text_task
 
 
 class LoadedSequenceClassifier:
@@ -25,7 +25,7 @@ class LoadedSequenceClassifier:
 
     @property
     def thresholds(self) -> tuple[float, ...] | None:
-        """The threshold of each label, as that of `SequenceClassifier`."""
+        """The threshold of each label; None if all are 0.5."""
         return self._thresholds
 
     @thresholds.setter
@@ -37,7 +37,7 @@ class LoadedSequenceClassifier:
 
     def predict_on_texts(self, x: Any, **options: Any) -> list:
         check_answer_options(self, options.get("top_k"), options.get("threshold"))
-        return predict_texts(self, x, **options)
+        return super().predict_on_texts(x, **options)
 
     @property
     def served_inputs(self) -> dict[str, tuple]:

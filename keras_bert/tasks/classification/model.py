@@ -23,19 +23,23 @@ from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
-from keras_bert.tasks.classification.task import tune_on_answers
+from keras_bert.tasks.classification.task import ClassificationTask, tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
-    as_thresholds,
     check_answer_options,
-    check_several_labels,
     divided,
 )
 from keras_bert.tasks.fitting import outputs_with_labels
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_model import FitOptions, PredictOptions, TextModel
 
-PROBLEM_TYPES = ("classification", "multi_label", "regression")
+# Problem type -> the terms of its loss and of its metric.
+_TERMS: dict[str, tuple] = {
+    "classification": (cross_entropy_term, accuracy_term),
+    "multi_label": (binary_cross_entropy_term, binary_accuracy_term),
+    "regression": (squared_error_term, absolute_error_term),
+}
+PROBLEM_TYPES = tuple(_TERMS)
 # Two labels that nobody has named, as transformers names them.
 UNNAMED_LABELS = ("LABEL_0", "LABEL_1")
 
@@ -98,8 +102,10 @@ class SequenceClassifier(TextModel):
     loss_names = ("classification_loss",)
     logits_layer = "classifier"
     kind = "SequenceClassifier"
+    task_class = ClassificationTask
     # Loaded exports have these methods too.
     predict_proba, zero_shot = LoadedSequenceClassifier.predict_proba, LoadedSequenceClassifier.zero_shot
+    thresholds: Any = LoadedSequenceClassifier.thresholds
 
     def __init__(
         self,
@@ -128,18 +134,6 @@ class SequenceClassifier(TextModel):
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = self.logits_dense(len(self.labels), "classifier")
         self.build()
-
-    @property
-    def thresholds(self) -> tuple[float, ...] | None:
-        """The threshold of each label; None if all are 0.5."""
-        return self._thresholds
-
-    @thresholds.setter
-    def thresholds(self, value: Any) -> None:
-        if value is not None:
-            check_several_labels(self.problem_type, "thresholds")
-            value = as_thresholds(value, self.labels, label_type=self.label_type, name="thresholds")
-        self._thresholds = value
 
     @staticmethod
     def _metric_name(problem_type: str) -> str:
@@ -227,22 +221,12 @@ class SequenceClassifier(TextModel):
             self.thresholds = divided(self.thresholds, temperature)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        term = {
-            "classification": cross_entropy_term,
-            "multi_label": binary_cross_entropy_term,
-            "regression": squared_error_term,
-        }[self.problem_type]
-        return [term("classification_loss", y_pred, self._label_ids(x, y), weights)]
+        term, _ = _TERMS[self.problem_type]
+        return [term("classification_loss", y_pred, self._label_ids(x, y), example_weights(x, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        term = {
-            "classification": accuracy_term,
-            "multi_label": binary_accuracy_term,
-            "regression": absolute_error_term,
-        }[self.problem_type]
-        return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
+        _, term = _TERMS[self.problem_type]
+        return [term(self.metric_names[0], y_pred, self._label_ids(x, y), example_weights(x, sample_weight))]
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Metrics that were given to `compile` read the labels from `y` only.

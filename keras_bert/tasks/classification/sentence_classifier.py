@@ -1,4 +1,11 @@
-"""`SentenceClassifier`: a classifier on the pooled vector of a text, for training on a few examples."""
+"""`SentenceClassifier`: a classifier on the pooled vector of a text, for training on a few texts per label (SetFit).
+
+This training has two steps. First the encoder learns from pairs: the cosine of two texts is trained towards 1 if they
+have the same label, and towards 0 if not. A few texts make many pairs. Then a logistic regression is fitted to the
+vectors of the texts, and its weights become the dense layer of the model.
+
+Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `setfit` 1.2.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,17 +13,17 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.config import BertConfig
 from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification import few_shot
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.losses import CosineRegression
-from keras_bert.tasks.embedding.model import naming_the_pooling
+from keras_bert.tasks.embedding.model import SentenceEncoder, naming_the_pooling
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import text_task
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -111,9 +118,9 @@ class SentenceClassifier(SequenceClassifier):
                 f"Few-shot training needs texts of two labels or more. Received: {len(ids)} texts with the label "
                 f"{examples.labels[0]!r}"
             )
-        pairs, scores = few_shot.few_shot_pairs(ids, max_pairs, seed)
+        pairs, scores = few_shot_pairs(ids, max_pairs, seed)
         columns = tuple([examples.texts[number] for number in column] for column in pairs.T)
-        body = few_shot.sentence_encoder_of(self)
+        body = model_of(SentenceEncoder, checkpoint_of(self), **self._head_settings())
         num_steps = epochs * -(-len(scores) // batch_size)
         schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
         body.compile(AdamW(schedule), loss=CosineRegression(), jit_compile=False)
@@ -122,9 +129,51 @@ class SentenceClassifier(SequenceClassifier):
         for own, trained in ((self.encoder, body.encoder), (self.sentence_head, body.sentence_head)):
             own.set_weights(trained.get_weights())
         vectors = body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0)
-        few_shot.fit_dense_layer(self, vectors, ids)
+        fit_dense_layer(self, vectors, ids)
 
     def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._head_settings()}
+
+    def _head_settings(self) -> dict[str, Any]:
         head = self.sentence_head.get_config()
-        arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}
-        return {**super().get_config(), **arguments}
+        return {name: head[name] for name in ("pooling", "dense", "normalize")}
+
+
+def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns pairs of texts, as many with equal labels as with different ones.
+
+    All pairs of both kinds are taken, a text with itself included. Those of the rarer kind are repeated.
+
+    Args:
+        ids: the label id of each text, int `[N]`.
+        max_pairs: the largest number of pairs; None for all.
+        seed: the seed of their order.
+
+    Returns:
+        int `[P, 2]`, the numbers of the texts, and float `[P]`: 1 for equal labels and 0 for different ones.
+    """
+    generator = np.random.default_rng(seed)
+    pairs = generator.permutation(np.stack(np.triu_indices(len(ids)), axis=1))
+    is_equal = ids[pairs[:, 0]] == ids[pairs[:, 1]]
+    number = max(is_equal.sum(), (~is_equal).sum())
+    if max_pairs is not None:
+        number = min(number, max(1, max_pairs // 2))
+    chosen = [np.resize(kind, (number, 2)) for kind in (pairs[is_equal], pairs[~is_equal])]  # repeats the rarer kind
+    return np.concatenate(chosen), np.repeat([1.0, 0.0], number)
+
+
+def fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray) -> None:
+    """Sets the dense layer to a logistic regression on vectors `[N, D]`."""
+    from sklearn.linear_model import LogisticRegression
+
+    head = LogisticRegression().fit(vectors, ids)
+    kernel, bias = (np.zeros(weight.shape, np.float32) for weight in model.classifier.weights)
+    bias[:] = np.finfo(np.float32).min / 2  # labels that do not occur
+    if len(head.classes_) == 2:  # one logit, that of the second label
+        kernel[:, head.classes_[1]] = head.coef_[0]
+        bias[head.classes_] = [0.0, head.intercept_[0]]
+    else:
+        kernel[:, head.classes_] = head.coef_.T
+        bias[head.classes_] = head.intercept_
+    model.classifier.set_weights([kernel, bias])
+    model.new_parts.set_trained()

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
+from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.classification import examples as classification
@@ -34,7 +35,6 @@ from keras_bert.tasks.classification.thresholds import (
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.label_names import label_name, label_names, values_of_labels
 from keras_bert.tasks.report_files import write_numbers, write_table
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 _SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
 from keras_bert.program.options import check_number, check_whole
+from keras_bert.program.user_inputs import as_column
 from keras_bert.tasks.answer_operations import sigmoid
 from keras_bert.tasks.label_names import values_of_labels
 

@@ -12,16 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.segment_rows import TokenRanges, join_segments
+from keras_bert.program.user_inputs import as_list
+from keras_bert.records.token_rows import TokenRanges, join_segments
 from keras_bert.tasks.base import ExampleRows
 from keras_bert.tasks.classification.answers import label_answers, likeliest_first
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.task import ClassificationTask
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import batch_size_of
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_rows import token_lists
-from keras_bert.tokenization.user_inputs import as_list
 
 TEMPLATE = "This example is {}."
 
@@ -65,7 +64,7 @@ class ZeroShotTask(ClassificationTask):
         examples = complete_examples(self, texts)
         longest = max_seq_length or getattr(self.model, "max_seq_length", None)  # a loaded export has one
         example_rows = self.rows(examples, longest).print_notes(sys.stderr)
-        outputs = self.outputs(example_rows.rows, batch_size_of(batch_size), verbose)
+        outputs = self.outputs(example_rows.rows, batch_size, verbose)
         return [
             dataclasses.replace(answer, probabilities=likeliest_first(answer.probabilities))
             for answer in self.answers(examples, example_rows, outputs)

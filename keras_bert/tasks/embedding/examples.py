@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.tasks.examples import part_of
 
 PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"
@@ -109,6 +109,11 @@ class SentenceExamples:
             f"{self.source}: {loss} learns from {' or '.join(kinds)}, with {fewest_texts} texts or more in an example. "
             f"Received: {self.kind}, with {len(self.columns)}{advice}"
         )
+
+    def check_for_negatives(self, what: str) -> None:
+        """Raises `InputError` if all first texts are equal; `what` they are, such as "queries"."""
+        if len(set(self.columns[0])) < 2:
+            raise InputError(f"{self.source}: in-batch negatives need two different {what} or more. Received: one")
 
     def __len__(self):
         return len(self.columns[0])

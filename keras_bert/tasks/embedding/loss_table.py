@@ -1,10 +1,13 @@
-"""The losses by name, and what each needs. Nothing here imports Keras, so that `--help` is quick."""
+"""The losses by name, what each needs, and what all losses share. Nothing imports Keras, so that `--help` is quick."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from keras_bert import registry
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import Options
+from keras_bert.tasks.embedding.examples import SentenceExamples
 
 _FOLDER = "keras_bert.tasks.embedding"
 
@@ -57,6 +60,41 @@ LOSSES = {
         "BatchHardTripletLoss",
     ),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class TextLoss(Options):
+    """What the losses of all models that compare texts have in common.
+
+    Attributes:
+        learns_from: the kind of examples, or several kinds, that it learns from.
+        fewest_texts: the smallest number of texts in an example, the query included.
+        teacher: a `CrossEncoder` or `SentenceEncoder` that computes labels before training, or the folder of one; None
+            if the examples have them.
+        teaches_vectors: whether the labels are the teacher's vectors, float `[B, C, G]`, instead of its scores.
+    """
+
+    learns_from: ClassVar[str | Sequence[str]]
+    fewest_texts: ClassVar[int] = 2
+    teacher: ClassVar[Any] = None
+    teaches_vectors: ClassVar[bool] = False
+
+    def check(self, examples: SentenceExamples, model: Any) -> None:
+        """Raises `InputError` unless a model can learn from the examples."""
+        kinds = [self.learns_from] if isinstance(self.learns_from, str) else self.learns_from
+        examples.check_for(type(self).__name__, kinds, self.fewest_texts, self.teacher is not None)
+
+
+def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:
+    """Returns a loss by its name in a table; a loss of the class `base` or None is returned as it is.
+
+    Raises:
+        InputError: no loss has this name.
+    """
+    if loss is None or isinstance(loss, base):
+        return loss
+    article = "an" if base.__name__[0] in "AEIOU" else "a"
+    return loss_of_name(table, f"{article} {base.__name__}", loss)()
 
 
 def loss_of_name(table: Mapping[str, Loss], kind: str, name: Any) -> type:

@@ -5,16 +5,17 @@ second its positive, and the others are hard negatives.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from keras import ops
 
 from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import Options, option
+from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES, SentenceExamples
-from keras_bert.tasks.embedding.loss_table import LOSSES, loss_of_name
+from keras_bert.tasks.embedding.loss_table import LOSSES, TextLoss, loss_of
 
 FAR = -1e12  # the score of what a softmax must not select, or what is added to it
 
@@ -55,25 +56,11 @@ def weighted_mean(losses, weights):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingLoss(Options):
+class EmbeddingLoss(TextLoss):
     """The interface of the losses.
 
-    Attributes:
-        learns_from: what the examples must have: `PAIRS` of similar texts, pairs with `SCORES`, `LISTS` of scores, or
-            texts with `LABELS`.
-        fewest_texts: the smallest number C of texts in an example.
-        teacher: a model that computes labels before training, or its folder; None if the examples have them.
-        teaches_vectors: whether the labels are the teacher's vectors, float `[B, C, G]`, instead of its scores.
+    They learn from `PAIRS` of similar texts, pairs with `SCORES`, `LISTS` of scores, or texts with `LABELS`.
     """
-
-    learns_from: ClassVar[str]
-    fewest_texts: ClassVar[int] = 2
-    teacher: ClassVar[Any] = None
-    teaches_vectors: ClassVar[bool] = False
-
-    def check(self, examples: SentenceExamples, model: Any) -> None:
-        """Raises `InputError` unless a model can learn from the examples."""
-        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, self.teacher is not None)
 
     def label_shape(self, examples: SentenceExamples) -> tuple[int, ...] | None:
         """Returns the shape of one example's labels; None if there are none."""
@@ -115,8 +102,7 @@ class InBatchNegatives(EmbeddingLoss):
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
-        if len(set(examples.columns[0])) < 2:
-            raise InputError(f"{examples.source}: in-batch negatives need two different anchors or more. Received: one")
+        examples.check_for_negatives("anchors")
 
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         units = unit_length(vectors)
@@ -329,11 +315,6 @@ class Matryoshka(EmbeddingLoss):
         return sum(self.loss(prefix, labels, text_numbers, weights) for prefix in prefixes)
 
 
-def as_loss(loss: EmbeddingLoss | str | None) -> EmbeddingLoss | None:
-    """Returns a loss by its name in `LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
-    return loss if loss is None or isinstance(loss, EmbeddingLoss) else loss_of_name(LOSSES, "an EmbeddingLoss", loss)()
-
-
 def _distances(vectors):
     """Returns the Euclidean distances of all vectors `[B, D]`, `[B, B]`."""
     squares = ops.sum(ops.square(vectors), axis=-1)
@@ -358,3 +339,4 @@ def _same_and_other(labels, weights):
 
 
 DEFAULT_LOSSES = {PAIRS: InBatchNegatives(), SCORES: CoSENT(), LABELS: LabelTriplets()}
+as_loss = functools.partial(loss_of, EmbeddingLoss, LOSSES)

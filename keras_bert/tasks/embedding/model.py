@@ -16,7 +16,9 @@ from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.encoding import SentenceEncoding
 from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
-from keras_bert.tasks.embedding.losses import EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES, EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.tasks.embedding.mixed_loss import MixedLoss
+from keras_bert.tasks.embedding.task import EmbeddingTask
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_model import TextModel
 
@@ -76,11 +78,12 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     """
 
     kind = "SentenceEncoder"
+    task_class = EmbeddingTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)
     can_be_static = True
-    as_loss = staticmethod(as_loss)
+    as_loss, default_losses, mixed_loss = staticmethod(as_loss), DEFAULT_LOSSES, MixedLoss.of
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
     # Loaded exports have these methods too.
     prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import as_mapping
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import plain
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.user_inputs import as_list, as_mapping
 from keras_bert.tasks.classification.scores import regression_scores
-from keras_bert.tokenization.user_inputs import as_list
 
 _QUERIES_AT_ONCE = 256
 _DEPTH = 100  # the number of ranks that count

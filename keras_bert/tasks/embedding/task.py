@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import registry
 from keras_bert.program.atomic_output import atomic_file, save_array
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
 from keras_bert.records.mixed_rows import MixedRows
-from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask, text_task
 from keras_bert.tasks.classification.report import write_regression_report
 from keras_bert.tasks.embedding.examples import (
     LABELS,
@@ -33,10 +33,8 @@ from keras_bert.tasks.embedding.scores import (
     pair_scores,
     similarity_scores,
 )
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import Calls
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 
 class SentenceTask(TextTask):
@@ -50,14 +48,6 @@ class SentenceTask(TextTask):
     scores_texts = True
     main_scores: Mapping[str, str]
     losses: Sequence[Any] = ()
-
-    def default_loss(self, kind: str) -> Any:
-        """Returns the loss of examples of a kind that name none; None if there is none."""
-        raise NotImplementedError
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        """Returns one loss for `losses`, those of several data sets."""
-        raise NotImplementedError
 
     def check_kind(self, examples: SentenceExamples) -> None:
         """Raises `InputError` if no loss can learn from the examples."""
@@ -77,17 +67,17 @@ class SentenceTask(TextTask):
                 "and set model.loss_choice = None."
             )
         self.losses = [self._loss(part) for part in data_sets_of(examples)]
-        self.model.set_loss_of_examples(self.mixed_loss(examples) if is_mixed else self.losses[0])
+        self.model.set_loss_of_examples(self.model.mixed_loss(self.losses, examples) if is_mixed else self.losses[0])
 
     def _loss(self, examples: SentenceExamples) -> Any:
         self.check_kind(examples)
-        loss = self.model.loss_choice or self.model.as_loss(examples.loss) or self.default_loss(examples.kind)
+        model, kind = self.model, examples.kind
+        loss = model.loss_choice or model.as_loss(examples.loss) or model.default_losses.get(kind)
         if loss is None:
             raise InputError(
-                f"{examples.source}: there is no loss, and for {examples.kind} one must be named, such as "
-                "loss='margin_mse'."
+                f"{examples.source}: there is no loss, and for {kind} one must be named, such as loss='margin_mse'."
             )
-        loss.check(examples, self.model)
+        loss.check(examples, model)
         return loss
 
     def rows(self, examples: SentenceExamples | DataSets, max_seq_length: int | None = None) -> ExampleRows:
@@ -128,17 +118,6 @@ class EmbeddingTask(SentenceTask):
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples | DataSets:
         return examples_of_columns(x, y, sample_weight)
-
-    def default_loss(self, kind: str) -> Any:
-        # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES.get(kind)
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.embedding.mixed_loss import MixedLoss
-
-        return MixedLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == TEXTS:
@@ -304,8 +283,7 @@ def teacher_labels(teacher: Any, examples: SentenceExamples, gives_vectors: bool
         from keras_bert.checkpoints.pretrained import from_pretrained
 
         teacher = from_pretrained(None, teacher)
-    entry = registry.task_of(teacher)
-    task = text_task(teacher) if entry is not None and entry.text_task else None
+    task = text_task(teacher) if getattr(teacher, "task_class", None) else None
     if task is None or not task.scores_texts:
         raise InputError(
             f"A teacher of texts is a CrossEncoder or a SentenceEncoder. Received: {type(teacher).__name__}"

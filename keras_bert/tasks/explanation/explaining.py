@@ -9,12 +9,11 @@ import numpy as np
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.program.user_inputs import as_list
 from keras_bert.records import features
-from keras_bert.tasks.examples import complete_examples
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
-from keras_bert.tasks.fitting import batch_size_of, text_task
 from keras_bert.tasks.text_rows import parts_of
-from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
 QUADRATURES = ("gausslegendre", "riemann_trapezoid")
@@ -70,11 +69,6 @@ class Explanation:
     completeness_error: float | None = None
 
 
-def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
-    """Explains a model's answers to texts; the arguments are those of `TextModel.explain`."""
-    return explain_examples(model, complete_examples(text_task(model), x), targets, **options)
-
-
 def explain_examples(
     model,
     examples,
@@ -101,7 +95,7 @@ def explain_examples(
     targets = [targets] * len(examples) if is_one else as_list(targets, "targets")
     if len(targets) != len(examples):
         raise InputError(f"{len(examples)} examples need as many targets. Received: {len(targets)} targets.")
-    chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
+    chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size)
     rows = dataclasses.replace(rows, rows_per_example=1, labels={})
     explain = _explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]

@@ -10,6 +10,7 @@ from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.records import features
 from keras_bert.records.token_rows import MaskedRows
 from keras_bert.tasks.answer_operations import log_softmax
@@ -17,7 +18,6 @@ from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens, filled_t
 from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, masked_rows, target_ids
 from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
-from keras_bert.tokenization.user_inputs import as_texts
 
 Answer = TypeVar("Answer")
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
-from keras_bert.tokenization.user_inputs import as_texts
 
 _NO_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}…。、，！？；：）])")
 _NO_SPACE_AFTER = re.compile(r"(?<=[(\[{$£€（]) ")

@@ -12,7 +12,7 @@ from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights
 from keras_bert.records import features
-from keras_bert.tasks.masked_lm import task
+from keras_bert.tasks.masked_lm.task import MaskedLMTask, fit_texts
 from keras_bert.tasks.text_model import EvaluateOptions, FitOptions, PredictOptions, TextModel
 
 
@@ -76,6 +76,7 @@ class MaskedLM(TextModel):
     metric_names = ("masked_lm_accuracy",)
     uses_pooler = False
     kind = "MaskedLM"
+    task_class = MaskedLMTask
     metrics_refusal = (
         "MaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, which are "
         "among the features."
@@ -168,13 +169,7 @@ class MaskedLM(TextModel):
         return super().predict(x, batch_size, top_k=top_k, targets=targets, joint=joint, **options)
 
     def fit_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
-        return task.fit_texts(self, x, y, **options)
-
-    def evaluate_on_texts(self, x: Any, y: Any, **options: Any) -> Any:
-        return task.evaluate_texts(self, x, y, **options)
-
-    def predict_on_texts(self, x: Any, **options: Any) -> list:
-        return task.predict_texts(self, x, **options)
+        return fit_texts(self, x, y, **options)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         # The epsilon is Google's.

@@ -8,16 +8,22 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
+from keras_bert.program.user_inputs import as_texts, collect
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.records.segment_rows import cut_overlapping, join_segments
-from keras_bert.records.token_rows import MaskedRows, RowBatches, TokenRows
+from keras_bert.records.token_rows import (
+    MaskedRows,
+    RowBatches,
+    TokenRows,
+    batch_size_of,
+    cut_overlapping,
+    join_segments,
+)
 from keras_bert.tasks.answer_operations import log_softmax
-from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.base import ExampleRows, TextTask, as_returned, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
-from keras_bert.tasks.fitting import as_returned, batch_size_of, num_steps, text_task
 from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
 from keras_bert.tasks.masked_lm.mask_filling import (
     check_masked_lm,
@@ -30,7 +36,6 @@ from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
-from keras_bert.tokenization.user_inputs import as_texts, collect
 
 
 class MaskedLMTask(TextTask):
@@ -47,6 +52,72 @@ class MaskedLMTask(TextTask):
         if y is not None or sample_weight is not None:
             raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
         return as_texts(x)
+
+    def predict(
+        self,
+        x,
+        batch_size: int | None = None,
+        *,
+        verbose="auto",
+        callbacks=None,
+        max_seq_length: int | None = None,
+        top_k: int | None = None,
+        targets: Any = None,
+        joint: bool = False,
+    ) -> list[FilledText]:
+        """Returns the most probable tokens for each [MASK] of texts; the arguments are those of `fill_masks`.
+
+        `verbose` is ignored. `top_k` is None only for loaded exports: that of the SavedModel, or 5.
+        """
+        if callbacks is not None:
+            raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
+        texts = as_texts(x)
+        if not texts:
+            return []
+        options = {"targets": targets, "joint": joint, "max_seq_length": max_seq_length}
+        top_k = (self.model.top_k or _TOP_K) if top_k is None else top_k
+        return fill_masks(self.model, texts, top_k=top_k, batch_size=batch_size_of(batch_size), **options)
+
+    def evaluate(
+        self,
+        x,
+        y=None,
+        batch_size: int | None = None,
+        *,
+        max_seq_length: int | None = None,
+        masking: Mapping[str, object] | None = None,
+        seed: int = 12345,
+        skip_missing: bool = False,
+        verbose="auto",
+        callbacks=None,
+        sample_weight=None,
+        return_dict: bool = True,
+    ) -> dict[str, float] | list[float]:
+        """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
+
+        The arguments are those of `MaskedLM.evaluate`. `verbose` is ignored.
+        """
+        check_masked_lm(self.model)
+        _refuse_weights(sample_weight)
+        rows = self.rows(_texts(self, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
+        total = right = weight = 0.0
+        calls, forward = Calls(self.model, callbacks, "test"), forward_function(self.model)
+        calls.begin()
+        for number, batch in enumerate(self.batches(rows, batch_size, masking, seed)):
+            calls.batch_begin(number)
+            outputs = forward(batch)
+            logits = np.asarray(outputs["masked_lm_logits"], np.float32)
+            check_numbers(logits, "row of a batch")
+            scores = log_softmax(logits)
+            labels, weights = batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
+            total -= float(np.sum(np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0] * weights))
+            right += float(np.sum((scores.argmax(axis=2) == labels) * weights))
+            weight += float(weights.sum())
+            calls.batch_end(number, outputs)
+        loss = total / weight
+        scores = {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
+        calls.end(scores)
+        return as_returned(scores, return_dict)
 
     def rows(self, examples: list[str], max_seq_length: int | None = None) -> ExampleRows:
         length, vocabulary = self.checked_length(max_seq_length), self.tokenizer.vocabulary
@@ -81,7 +152,7 @@ class MaskedLMTask(TextTask):
     def batches(
         self,
         rows: TokenRows,
-        batch_size: int,
+        batch_size: int | None,
         masking: Mapping[str, object] | None,
         seed: int,
         *,
@@ -147,7 +218,8 @@ def fit_texts(
     **keras_options,
 ):
     """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
-    from keras_bert.tasks.recipe import compile_for_texts
+    # Only now, because it takes seconds, and loaded exports do without it.
+    from keras_bert.tasks.fitting import compile_for_texts, num_steps
 
     _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)
@@ -166,73 +238,6 @@ def fit_texts(
     dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
     keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
     return model.fit(dataset, epochs=epochs, **keras_options)
-
-
-def evaluate_texts(
-    model,
-    x,
-    y=None,
-    batch_size: int | None = None,
-    *,
-    max_seq_length: int | None = None,
-    masking: Mapping[str, object] | None = None,
-    seed: int = 12345,
-    skip_missing: bool = False,
-    verbose="auto",
-    callbacks=None,
-    sample_weight=None,
-    return_dict: bool = True,
-) -> dict[str, float] | list[float]:
-    """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
-
-    The arguments are those of `MaskedLM.evaluate`. `verbose` is ignored.
-    """
-    check_masked_lm(model)
-    _refuse_weights(sample_weight)
-    task = text_task(model)
-    rows = task.rows(_texts(task, x, y, skip_missing), max_seq_length).print_notes(sys.stderr).rows
-    total = right = weight = 0.0
-    calls, forward = Calls(model, callbacks, "test"), forward_function(model)
-    calls.begin()
-    for number, batch in enumerate(task.batches(rows, batch_size_of(batch_size), masking, seed)):
-        calls.batch_begin(number)
-        outputs = forward(batch)
-        logits = np.asarray(outputs["masked_lm_logits"], np.float32)
-        check_numbers(logits, "row of a batch")
-        scores = log_softmax(logits)
-        labels, weights = batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
-        total -= float(np.sum(np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0] * weights))
-        right += float(np.sum((scores.argmax(axis=2) == labels) * weights))
-        weight += float(weights.sum())
-        calls.batch_end(number, outputs)
-    loss = total / weight
-    scores = {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
-    calls.end(scores)
-    return as_returned(scores, return_dict)
-
-
-def predict_texts(
-    model,
-    x,
-    batch_size: int | None = None,
-    *,
-    verbose="auto",
-    callbacks=None,
-    max_seq_length: int | None = None,
-    top_k: int | None = None,
-    targets: Any = None,
-    joint: bool = False,
-) -> list[FilledText]:
-    """Returns the most probable tokens for each [MASK] of texts; the arguments are those of `fill_masks`.
-
-    `verbose` is ignored. `top_k` is None only for loaded exports: that of the SavedModel, or 5.
-    """
-    if callbacks is not None:
-        raise InputError("predict on texts with [MASK] has no batches for callbacks. Leave callbacks out.")
-    texts = as_texts(x)
-    options = {"targets": targets, "joint": joint, "max_seq_length": max_seq_length}
-    top_k = (model.top_k or _TOP_K) if top_k is None else top_k
-    return [] if not texts else fill_masks(model, texts, top_k=top_k, batch_size=batch_size_of(batch_size), **options)
 
 
 def _refuse_weights(*weights) -> None:
@@ -266,7 +271,6 @@ _TOP_K = 5
 class LoadedMaskedLM:
     """Methods of loaded exports of a `MaskedLM`, or of the masked-LM part of a `BertPretrainer`."""
 
-    predict_on_texts, evaluate_on_texts = predict_texts, evaluate_texts
     served_inputs: ClassVar = {"text": ()}
 
     @property

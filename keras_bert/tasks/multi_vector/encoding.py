@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
@@ -17,7 +18,6 @@ from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.settings import is_row_length
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
-from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 QUERY, DOCUMENT = "query", "document"
 SIMILARITIES = ("maxsim", "meanmaxsim")

@@ -7,41 +7,35 @@ vector for each of T tokens. A vector of zeros is no token.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from keras import ops
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import Options, option
-from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.loss_table import loss_of_name
-from keras_bert.tasks.embedding.losses import FAR, weighted_mean
+from keras_bert.program.options import option
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS, DataSets, SentenceExamples
+from keras_bert.tasks.embedding.loss_table import TextLoss, loss_of
+from keras_bert.tasks.embedding.losses import FAR, cross_entropy, weighted_mean
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
+from keras_bert.tasks.embedding.teacher_losses import margin_errors
 from keras_bert.tasks.multi_vector.max_sim import MAX_SIM_LOSSES
 
 _EMPTY_DOCUMENT = -1e9  # the score of a document without tokens
 
 
 @dataclasses.dataclass(frozen=True)
-class MaxSimLoss(Options):
+class MaxSimLoss(TextLoss):
     """The interface of the losses.
 
-    Attributes:
-        learns_from: what the examples must have: `PAIRS` of queries and documents, or also `LISTS` of a teacher's
-            scores.
-        fewest_texts: the smallest number of texts in an example, the query included.
-        teacher: a `CrossEncoder` or `SentenceEncoder` that scores the documents before training, or the folder of one;
-            None if the examples have scores.
+    They learn from `PAIRS` of queries and documents, or from `LISTS` of a teacher's scores of the documents.
     """
 
-    learns_from: ClassVar[str] = LISTS
-    fewest_texts: ClassVar[int] = 3
-    teaches_vectors: ClassVar[bool] = False
+    learns_from = LISTS
+    fewest_texts = 3
     teacher: Any = dataclasses.field(default=None, kw_only=True)
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
-        """Raises `InputError` unless a model can learn from the examples."""
-        examples.check_for(type(self).__name__, [self.learns_from], self.fewest_texts, self.teacher is not None)
+        super().check(examples, model)
         num_documents = len(examples.columns) - 1
         if examples.scores is not None and len(examples.scores[0]) < num_documents:
             raise InputError(
@@ -85,8 +79,7 @@ class MaxSimInBatchNegatives(MaxSimLoss):
 
     def check(self, examples: SentenceExamples, model: Any) -> None:
         super().check(examples, model)
-        if len(set(examples.columns[0])) < 2:
-            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
+        examples.check_for_negatives("queries")
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         num_examples, num_documents = ops.shape(documents)[:2]
@@ -94,9 +87,8 @@ class MaxSimInBatchNegatives(MaxSimLoss):
         scores = self.scale * _max_sim(queries, documents, "ash,bth->abst", is_mean)  # [B, B * N]
         if text_numbers is not None:
             scores += FAR * ops.cast(_no_negatives(text_numbers), scores.dtype)
-        own = ops.expand_dims(ops.arange(num_examples) * num_documents, 1)
-        losses = ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, own, axis=-1)[:, 0]
-        return weighted_mean(losses, weights)
+        own = ops.arange(num_examples) * num_documents
+        return weighted_mean(cross_entropy(scores, own), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +126,7 @@ class MaxSimMarginMSE(MaxSimLoss):
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         scores = _max_sim(queries, documents, "ash,abth->abst", is_mean)
-        labels = ops.cast(labels, scores.dtype)
-        leads = (scores[:, :1] - scores[:, 1:]) - (labels[:, :1] - labels[:, 1:])
-        return weighted_mean(ops.mean(ops.square(leads), axis=-1), weights)
+        return weighted_mean(margin_errors(scores, labels), weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +139,11 @@ class MixedMaxSimLoss(MaxSimLoss):
 
     parts: Sequence[tuple] = ()
     fewest_texts = 2
+
+    @classmethod
+    def of(cls, losses: Sequence[MaxSimLoss], examples: DataSets) -> "MixedMaxSimLoss":
+        pairs = zip(losses, examples.parts, strict=True)
+        return cls(parts=tuple((loss, len(part.columns) - 1) for loss, part in pairs))
 
     def __call__(self, queries, documents, labels=None, text_numbers=None, weights=None, is_mean=False):
         number, labels = number_and_labels(labels)
@@ -163,13 +158,6 @@ class MixedMaxSimLoss(MaxSimLoss):
             return loss(queries, own, own_labels, numbers, weights, is_mean)
 
         return ops.switch(number, [functools.partial(loss_of, *part) for part in self.parts])
-
-
-def as_loss(loss: MaxSimLoss | str | None) -> MaxSimLoss | None:
-    """Returns a loss by its name in `MAX_SIM_LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
-    if loss is None or isinstance(loss, MaxSimLoss):
-        return loss
-    return loss_of_name(MAX_SIM_LOSSES, "a MaxSimLoss", loss)()
 
 
 def _max_sim(queries, documents, products: str, is_mean: bool):
@@ -204,3 +192,4 @@ def _no_negatives(numbers):
 
 
 DEFAULT_LOSSES = {PAIRS: MaxSimInBatchNegatives(), LISTS: MaxSimDistillation()}
+as_loss = functools.partial(loss_of, MaxSimLoss, MAX_SIM_LOSSES)

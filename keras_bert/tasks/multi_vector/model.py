@@ -15,7 +15,14 @@ from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
 from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
-from keras_bert.tasks.multi_vector.losses import MaxSimInBatchNegatives, MaxSimLoss, as_loss
+from keras_bert.tasks.multi_vector.losses import (
+    DEFAULT_LOSSES,
+    MaxSimInBatchNegatives,
+    MaxSimLoss,
+    MixedMaxSimLoss,
+    as_loss,
+)
+from keras_bert.tasks.multi_vector.task import MultiVectorTask
 from keras_bert.tasks.text_model import TextModel
 
 PROJECTION = {"units": 128, "activation": "linear", "use_bias": False}
@@ -77,12 +84,13 @@ class MultiVectorEncoder(LateInteraction, TextModel):
     """
 
     kind = "MultiVectorEncoder"
+    task_class = MultiVectorTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)
     feature_names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS, features.SCORE_MASK)
     has_token_outputs = True
-    as_loss = staticmethod(as_loss)
+    as_loss, default_losses, mixed_loss = staticmethod(as_loss), DEFAULT_LOSSES, MixedMaxSimLoss.of
     metrics_refusal = "MultiVectorEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
     def __init__(

@@ -1,7 +1,6 @@
 """Queries and documents, for `MultiVectorEncoder`."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import scores_of_pairs
-from keras_bert.tasks.embedding.task import examples_of_columns
+from keras_bert.tasks.embedding.task import examples_of_columns, numbers_of
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tasks.ranking.task import RankingTask
@@ -36,18 +35,6 @@ class MultiVectorTask(RankingTask):
             )
         return examples
 
-    def default_loss(self, kind: str) -> Any:
-        # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.multi_vector.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES[kind]
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.multi_vector.losses import MixedMaxSimLoss
-
-        pairs = zip(self.losses, examples.parts, strict=True)
-        return MixedMaxSimLoss(parts=tuple((loss, len(part.columns) - 1) for loss, part in pairs))
-
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == SCORES:
             raise InputError(
@@ -67,10 +54,8 @@ class MultiVectorTask(RankingTask):
         rows = self._with_labels(_in_turns(*parts, len(columns)), None, examples.weights)
         if examples.scores is not None:
             return ExampleRows(rows.with_labels(**{features.LABEL_IDS: np.asarray(examples.scores, np.float32)}), notes)
-        numbers: dict[str, int] = {}  # equal texts, which are no negatives of each other, have equal numbers
-        texts = zip(*examples.columns, strict=True)
-        found = [[numbers.setdefault(text, len(numbers)) for text in row] for row in texts]
-        return ExampleRows(rows.with_labels(**{features.TEXT_NUMBERS: np.array(found, np.int32)}), notes)
+        # Equal texts are no negatives of each other.
+        return ExampleRows(rows.with_labels(**{features.TEXT_NUMBERS: numbers_of(examples.columns)}), notes)
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> np.ndarray:
         """Returns the vectors of all tokens, float32 `(T, D)`, computed text by text."""

@@ -11,6 +11,7 @@ from keras_bert.models.encoder_base import SECOND_TEXT, make_encoder
 from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.records import features
+from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -48,6 +49,7 @@ class MultipleChoice(TextModel):
 
     feature_axes = ("batch", "choices", "length")
     kind = "MultipleChoice"
+    task_class = MultipleChoiceTask
     loss_names = ("choice_loss",)
     logits_layer = "choice_scorer"
     metric_names = ("accuracy",)

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.program.user_inputs import as_list, as_texts
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers, choice_arrays, texts_of
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, choice_rows
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tasks.report_files import write_numbers, write_table
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 
 class MultipleChoiceTask(TextTask):

@@ -13,6 +13,7 @@ from keras_bert.models.task_model import example_weights
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
+from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tasks.text_model import PredictOptions, TextModel
 
 # The logit of padding. It makes the probability exactly 0, and unlike -inf gives no NaN in a row of only padding.
@@ -63,6 +64,7 @@ class SpanClassifier(TextModel):
 
     has_token_outputs = True
     kind = "SpanClassifier"
+    task_class = QuestionAnsweringTask
     loss_names = ("span_loss",)
     logits_layer = "span_classifier"
     metric_names = ("start_accuracy", "end_accuracy")

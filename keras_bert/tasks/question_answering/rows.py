@@ -13,8 +13,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
-from keras_bert.records.segment_rows import TokenRanges, cut_overlapping, join_segments
-from keras_bert.records.token_rows import TokenRows
+from keras_bert.records.token_rows import TokenRanges, TokenRows, cut_overlapping, join_segments
 from keras_bert.tasks.text_rows import TokenizedTexts, token_lists, tokenize_texts
 
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
-from keras_bert.tasks.base import ExampleRows, TextTask
+from keras_bert.tasks.base import ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer, answer_arrays, answers_of, span_columns
@@ -18,7 +18,6 @@ from keras_bert.tasks.question_answering.examples import Answer, QuestionExample
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
 from keras_bert.tasks.served_values import byte_places
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 # The score of an answer that is not there; its probability is 0.
 _NO_ANSWER = -1e9

@@ -7,15 +7,15 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from keras import ops
 
 from keras_bert.models.losses import LossTerm, binary_accuracy_term, binary_cross_entropy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import Options, option
+from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples
-from keras_bert.tasks.embedding.loss_table import loss_of_name
+from keras_bert.tasks.embedding.loss_table import TextLoss, loss_of
 from keras_bert.tasks.embedding.mixed_loss import may_have, number_and_labels
 from keras_bert.tasks.embedding.teacher_losses import margin_errors
 from keras_bert.tasks.ranking.loss_table import RANKING_LOSSES
@@ -24,24 +24,14 @@ _NAME = "ranking_loss"
 
 
 @dataclasses.dataclass(frozen=True)
-class RankingLoss(Options):
+class RankingLoss(TextLoss):
     """The interface of the losses.
 
-    Attributes:
-        learns_from: the kinds of examples: pairs with `SCORES`; `PAIRS` and further texts, where the first one is
-            relevant; or `LISTS` of scores for the texts of each query.
-        fewest_texts: the smallest number of columns, that of the queries included.
-        teacher: a model that computes the scores before training, or its folder; None if the examples have them.
+    They learn from pairs with `SCORES`; from `PAIRS` and further texts, where the first one is relevant; or from
+    `LISTS` of scores for the texts of each query.
     """
 
-    learns_from: ClassVar[Sequence[str]]
-    fewest_texts: ClassVar[int] = 3
-    teacher: ClassVar[Any] = None
-    teaches_vectors: ClassVar[bool] = False
-
-    def check(self, examples: SentenceExamples, model: Any) -> None:
-        """Raises `InputError` unless a model can learn from the examples."""
-        examples.check_for(type(self).__name__, self.learns_from, self.fewest_texts, self.teacher is not None)
+    fewest_texts = 3
 
     def __call__(self, scores, labels, weights=None) -> LossTerm:
         """Returns the loss of a batch.
@@ -265,13 +255,6 @@ class MixedRankingLoss(RankingLoss):
         return LossTerm(name, *(ops.switch(number, functions) for functions in branches))
 
 
-def as_ranking_loss(loss: RankingLoss | str | None) -> RankingLoss | None:
-    """Returns a loss by its name in `RANKING_LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
-    if loss is None or isinstance(loss, RankingLoss):
-        return loss
-    return loss_of_name(RANKING_LOSSES, "a RankingLoss", loss)()
-
-
 def _mean_term(losses, counts, weights) -> LossTerm:
     """Returns the mean of losses `[B]` as a term; `counts` `[B]` is how much each of them counts."""
     counts = ops.cast(counts, losses.dtype)
@@ -280,3 +263,4 @@ def _mean_term(losses, counts, weights) -> LossTerm:
 
 
 DEFAULT_LOSSES = {PAIRS: CrossEntropy(), SCORES: BinaryCrossEntropy()}
+as_ranking_loss = functools.partial(loss_of, RankingLoss, RANKING_LOSSES)

@@ -16,8 +16,8 @@ from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import SCORE_ACTIVATIONS
-from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, RankingLoss, as_ranking_loss
-from keras_bert.tasks.ranking.task import LoadedCrossEncoder
+from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES, MixedRankingLoss, RankingLoss, as_ranking_loss
+from keras_bert.tasks.ranking.task import LoadedCrossEncoder, RankingTask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -63,8 +63,10 @@ class CrossEncoder(SequenceClassifier):
     """
 
     kind = "CrossEncoder"
+    task_class = RankingTask
     loss_names = ("ranking_loss",)
-    as_loss = staticmethod(as_ranking_loss)
+    as_loss, default_losses = staticmethod(as_ranking_loss), DEFAULT_LOSSES
+    mixed_loss = MixedRankingLoss.of
     # Loaded exports have these methods too.
     prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
     rank = LoadedCrossEncoder.rank

@@ -9,19 +9,18 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks import answer_operations
-from keras_bert.tasks.base import Answered, ExampleRows
+from keras_bert.tasks.base import Answered, ExampleRows, text_task
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
 from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns, write_scores_and_misses
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.report_files import write_numbers, write_table
-from keras_bert.tokenization.user_inputs import as_texts
 
 
 class RankingTask(SentenceTask):
@@ -41,16 +40,6 @@ class RankingTask(SentenceTask):
         if any(len(part.columns) < 2 for part in data_sets_of(examples)):
             raise InputError("A query and a text are read together. Give two columns or more: (queries, texts).")
         return examples
-
-    def default_loss(self, kind: str) -> Any:
-        from keras_bert.tasks.ranking.losses import DEFAULT_LOSSES
-
-        return DEFAULT_LOSSES.get(kind)
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.ranking.losses import MixedRankingLoss
-
-        return MixedRankingLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind == PAIRS and len(examples.columns) < 3:

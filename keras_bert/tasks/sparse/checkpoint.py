@@ -44,10 +44,10 @@ from keras_bert.checkpoints.sentence_transformers import (
 )
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, write_json
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.tokenization.tokenizer import TokenTable
 
 _KIND = "SparseEncoder"

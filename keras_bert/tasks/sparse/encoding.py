@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
@@ -16,7 +17,6 @@ from keras_bert.tasks.embedding.loss_table import Loss
 from keras_bert.tasks.prediction import Calls, forward_function, run_batches, text_progress
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
-from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together

@@ -70,8 +70,8 @@ class SpladeLoss(Options):
             examples.check_for(MARGIN_MSE, [LISTS], 3, self.teacher is not None)
             return
         examples.check_for(IN_BATCH_NEGATIVES, [PAIRS, LISTS], 2, has_teacher=False)
-        if examples.kind == PAIRS and len(set(examples.columns[0])) < 2:
-            raise InputError(f"{examples.source}: in-batch negatives need two different queries or more. Received: one")
+        if examples.kind == PAIRS:
+            examples.check_for_negatives("queries")
 
     def __call__(
         self,

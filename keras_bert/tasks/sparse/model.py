@@ -15,11 +15,13 @@ from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.records import features
+from keras_bert.tasks.embedding.examples import LISTS, PAIRS
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
+from keras_bert.tasks.fitting import num_batches_of
 from keras_bert.tasks.masked_lm.model import masked_lm_head
-from keras_bert.tasks.recipe import num_batches_of
 from keras_bert.tasks.sparse.encoding import ROLES, SparseEncoding
 from keras_bert.tasks.sparse.losses import MixedSpladeLoss, SpladeLoss, as_splade_loss
+from keras_bert.tasks.sparse.task import SparseTask
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -77,10 +79,12 @@ class SparseEncoder(SparseEncoding, TextModel):
     """
 
     kind = "SparseEncoder"
+    task_class = SparseTask
     compares_batch = has_more_axes = True
     uses_pooler = False
     loss_names = ("embedding_loss",)
-    as_loss = staticmethod(as_splade_loss)
+    as_loss, default_losses = staticmethod(as_splade_loss), dict.fromkeys((PAIRS, LISTS), SpladeLoss())
+    mixed_loss = MixedSpladeLoss.of
     metrics_refusal = "SparseEncoder has no metrics in training. Its scores are those of evaluate(texts)."
 
     def __init__(

@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, ExampleRows
-from keras_bert.tasks.embedding.examples import LABELS, SCORES, TEXTS, DataSets, SentenceExamples
+from keras_bert.tasks.embedding.examples import LABELS, SCORES, TEXTS, SentenceExamples
 from keras_bert.tasks.embedding.scores import scores_of_pairs
 from keras_bert.tasks.embedding.task import EmbeddingTask, check_one_data_set, numbers_of, write_scores_and_misses
 from keras_bert.tasks.prediction import Calls
@@ -33,17 +33,6 @@ class SparseTask(EmbeddingTask):
     name = "sparse"
     main_score = "ndcg@10"
     scores_texts = False
-
-    def default_loss(self, kind: str) -> Any:
-        # Only now, because it takes seconds, and predictions of loaded exports do without it.
-        from keras_bert.tasks.sparse.losses import SpladeLoss
-
-        return SpladeLoss()
-
-    def mixed_loss(self, examples: DataSets) -> Any:
-        from keras_bert.tasks.sparse.losses import MixedSpladeLoss
-
-        return MixedSpladeLoss.of(self.losses, examples)
 
     def check_kind(self, examples: SentenceExamples) -> None:
         if examples.kind in (TEXTS, LABELS):

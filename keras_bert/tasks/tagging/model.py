@@ -15,6 +15,7 @@ from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -58,6 +59,7 @@ class TokenClassifier(TextModel):
 
     has_token_outputs = True
     kind = "TokenClassifier"
+    task_class = TaggingTask
     loss_names = ("token_classification_loss",)
     logits_layer = "token_classifier"
     metric_names = ("accuracy",)

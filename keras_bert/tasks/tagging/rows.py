@@ -13,8 +13,7 @@ import numpy as np
 
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
-from keras_bert.records.segment_rows import TokenRanges, join_segments
-from keras_bert.records.token_rows import TokenRows
+from keras_bert.records.token_rows import TokenRanges, TokenRows, join_segments
 from keras_bert.tasks.text_rows import token_lists
 from keras_bert.tokenization.token_lists import TokenLists
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list, checked_text, iterate_column
 from keras_bert.records import features
-from keras_bert.tasks.base import Answered, ExampleRows, TextTask
+from keras_bert.tasks.base import Answered, ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, TextPiece, number_of
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.label_names import label_name
 from keras_bert.tasks.report_files import write_lines
 from keras_bert.tasks.served_values import byte_places, padded
@@ -26,7 +26,6 @@ from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 from keras_bert.tokenization.text_words import words_of_text
-from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
 
 
 @dataclasses.dataclass(frozen=True)

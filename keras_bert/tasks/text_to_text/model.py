@@ -19,6 +19,7 @@ from keras_bert.tasks.masked_lm.model import masked_lm_head
 from keras_bert.tasks.text_model import PredictOptions, TextModel
 from keras_bert.tasks.text_to_text.beam_search import Found, search
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
+from keras_bert.tasks.text_to_text.task import TextToTextTask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -65,6 +66,7 @@ class TextToText(TextModel):
     metric_names = ("token_loss", "token_accuracy")
     uses_pooler = False
     kind = "TextToText"
+    task_class = TextToTextTask
 
     def __init__(self, config: BertConfig, *, shared: bool = False, label_smoothing: float = 0.1, **kwargs: Any):
         super().__init__(config, **kwargs)

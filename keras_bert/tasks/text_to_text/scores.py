@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError, how_to_install
-from keras_bert.tokenization.user_inputs import as_list
+from keras_bert.program.user_inputs import as_list
 
 _PACKAGES = ("sacrebleu", "rouge_score")
 _ROUGE = ("rouge1", "rouge2", "rougeL")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_texts
 from keras_bert.records import features
 from keras_bert.records.token_rows import SourceTargetRows, TokenRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
@@ -17,7 +18,6 @@ from keras_bert.tasks.text_to_text.answers import WrittenText, writing_arrays, w
 from keras_bert.tasks.text_to_text.examples import TextToTextExamples
 from keras_bert.tasks.text_to_text.scores import bleu_signature, has_text_scores, text_scores
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
-from keras_bert.tokenization.user_inputs import as_texts
 
 _USUAL_NEW_TOKENS = 64
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import as_column
 
 # The default of the most rows that clients send in one request.
 ROWS_OF_A_REQUEST = 64

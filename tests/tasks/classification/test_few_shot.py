@@ -9,9 +9,9 @@ from tiny_models import made_signatures
 
 from keras_bert import InputError, SentenceClassifier, SentenceEncoder, VectorIndex
 from keras_bert.checkpoints.formats import write_checkpoint
-from keras_bert.tasks.classification import few_shot
+from keras_bert.tasks.classification import sentence_classifier
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.few_shot import few_shot_pairs
+from keras_bert.tasks.classification.sentence_classifier import few_shot_pairs
 from keras_bert.training.fine_tuning import FineTuningOptions, train_few_shot
 from keras_bert.training.starting_point import StartingPoint
 
@@ -46,7 +46,7 @@ def test_the_encoder_is_trained_and_read_with_the_given_options(folder, monkeypa
     monkeypatch.setattr(SentenceEncoder, "compile", lambda model, optimizer, **_: compiled.update(optimizer=optimizer))
     monkeypatch.setattr(SentenceEncoder, "fit", lambda model, *columns, **options: fitted.update(options))
     monkeypatch.setattr(SentenceEncoder, "predict", vectors)
-    monkeypatch.setattr(few_shot, "fit_dense_layer", lambda model, vectors, ids: None)
+    monkeypatch.setattr(sentence_classifier, "fit_dense_layer", lambda model, vectors, ids: None)
     options = {"epochs": 3, "batch_size": 5, "max_seq_length": 6, "seed": 4}
     classifier(folder).fit_few_shot(TEXTS, LABELS, learning_rate=2e-3, **options)
     assert fitted == {"verbose": "auto", **options}

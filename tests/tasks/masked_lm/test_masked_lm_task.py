@@ -11,7 +11,7 @@ from keras_bert import BertPretrainer, InputError, MaskedLM, fill_masks
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 

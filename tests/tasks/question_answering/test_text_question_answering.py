@@ -7,10 +7,10 @@ import tensorflow as tf
 import tiny
 
 from keras_bert import AdamW, InputError, SpanClassifier
-from keras_bert.tasks.fitting import text_task
+from keras_bert.program.user_inputs import collect
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.question_answering.examples import Answer
 from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
-from keras_bert.tokenization.user_inputs import collect
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 

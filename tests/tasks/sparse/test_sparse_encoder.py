@@ -17,8 +17,8 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.layers import vocabulary_pooling
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.embedding.examples import DataSets, SentenceExamples
-from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.sparse.losses import SpladeLoss
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -14,7 +14,7 @@ from tiny_models import made_signatures
 from keras_bert import GraphTokenizer, TokenClassifier
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.records import features
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.tagging.graph_tagging import sentence_rows
 from keras_bert.tasks.tagging.rows import tagged_rows
 

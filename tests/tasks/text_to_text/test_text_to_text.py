@@ -19,7 +19,7 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.models.decoder import Decoder
 from keras_bert.serving import load
-from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.base import text_task
 from keras_bert.tasks.text_to_text import signatures, task
 from keras_bert.tasks.text_to_text.search_options import SearchOptions
 from run_scripts.readable_answers import readable_answers

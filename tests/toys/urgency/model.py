@@ -8,6 +8,7 @@ from keras_bert.models.losses import absolute_error_term, binary_cross_entropy_t
 from keras_bert.models.task_model import example_weights
 from keras_bert.records import features
 from keras_bert.tasks.text_model import TextModel
+from toys.urgency.task import UrgencyTask
 
 
 @keras.saving.register_keras_serializable("toys")
@@ -15,6 +16,7 @@ class UrgencyModel(TextModel):
     """The encoder with a dense layer on its pooled output, which returns the logit of the urgency, `[B, 1]`."""
 
     kind = "UrgencyModel"
+    task_class = UrgencyTask
     loss_names = ("urgency_loss",)
     metric_names = ("mean_absolute_error",)
 

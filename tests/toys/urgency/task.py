@@ -5,12 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.program.columns import is_float32
 from keras_bert.program.errors import InputError
+from keras_bert.program.user_inputs import as_list, as_texts, is_float32
 from keras_bert.tasks.base import ExampleRows, TextTask
 from keras_bert.tasks.examples import Examples, check_examples
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
-from keras_bert.tokenization.user_inputs import as_list, as_texts
 from toys.urgency.answers import urgency_answers, urgency_arrays
 
 
