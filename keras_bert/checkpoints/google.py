@@ -17,7 +17,7 @@ from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.registry import families, heads, imported
@@ -106,10 +106,8 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
         defaults = {"model_type": family, **families()[family].defaults, "embedding_projection": None}
         if stated and stated.google:
             values = stated.google.read(values, file)
-        try:
+        with named(file):
             config = BertConfig.from_dict({**defaults, **values})
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
     else:
         config = BertConfig.from_json_file(file)
     ours = config.extra.get(_OUR_KEY)
