@@ -58,10 +58,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         table = table.theirs(form.TOKEN_EMBEDDINGS) or ("bert/embeddings/word_embeddings",)
-        raise InputError(
-            f"{prefix} holds no BERT: {table[0]} is missing. Its variables are called "
-            f"{', '.join(list(variables)[:3])}, ..."
-        )
+        raise form.no_bert(prefix, table[0], variables, "variables")
     labels = None
     if heads()[head].has_labels and f"{head}/bias" in tensors:
         count = form.num_outputs(prefix, tensors, head)
@@ -88,7 +85,7 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
     """Returns the config of a folder, whether it states the casing, and the values that `write_google` added.
 
     Args:
-        folder: a folder with one of `config_files()`. If it has none, some families derive the config from the shapes.
+        folder: a folder with one of `_config_files()`. If it has none, some families derive the config from the shapes.
         variables: Google's names -> tensors, which determine the family if the config does not; None for BERT.
     """
     family = _family_of(variables or ())
@@ -132,13 +129,13 @@ def _check_keys(values: Mapping, family: str, file: str) -> None:
     KnownKeys(used, (*UNUSED_KEYS, *more.harmless), more.fixed or _FIXED).check(values, file)
 
 
-def config_files() -> list[str]:
+def _config_files() -> list[str]:
     """Returns the names of configs. BERT's comes first."""
     return [f"{name}_config.json" for name in families(has=lambda entry: entry.google)]
 
 
 def _config_file(folder: str) -> str:
-    files = [os.path.join(folder, name) for name in config_files()]
+    files = [os.path.join(folder, name) for name in _config_files()]
     return next((file for file in files if os.path.isfile(file)), files[0])
 
 

@@ -2,15 +2,7 @@
 
 from collections.abc import Sequence
 
-from keras_bert.checkpoints.checkpoint import (
-    CLASSIFIER,
-    ENCODER,
-    MODEL,
-    POOLER,
-    WEIGHT_TYPES,
-    BertCheckpoint,
-    part_of,
-)
+from keras_bert.checkpoints.checkpoint import CLASSIFIER, ENCODER, MODEL, POOLER, WEIGHT_TYPES, BertCheckpoint, part_of
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
 from keras_bert.program.errors import InputError, named
 
