@@ -38,7 +38,6 @@ UPWARD = {
         "keras_bert.checkpoints.keras_weights_file",
         "keras_bert.checkpoints.pretrained",
         "keras_bert.serving.export",
-        "keras_bert.serving.keras_export",
     },
     "keras_bert.tasks.embedding.encoding": {"keras_bert.embeddings.text_vectors"},
     "keras_bert.training.finished_runs": {"keras_bert.serving.portable.loading"},

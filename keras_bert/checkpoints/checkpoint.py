@@ -7,13 +7,14 @@ read by `StoredTensor.read`, so a conversion holds one tensor in memory at a tim
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.foreign_files import check_no_pointer
 from keras_bert.registry import heads, task
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -212,20 +213,23 @@ def check_stored_file(path: str) -> None:
     """Raises `InputError` if a weights file is missing, empty or a git-lfs pointer."""
     if not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
-    check_no_pointer(path)
-    if not os.path.getsize(path):
+    with open(path, "rb") as file:
+        start = file.read(64)
+    check_no_pointer(path, start, "the weights")
+    if not start:
         raise InputError(f"{path} is damaged or is not a weights file: it is empty. Copy it again.")
 
 
-def check_no_pointer(path: str, what: str = "the weights") -> None:
-    """Raises `InputError` if a file is a git-lfs pointer; `what` names the expected content."""
-    with open(path, "rb") as file:
-        start = file.read(64)
-    if start.startswith(b"version https://git-lfs"):
-        raise InputError(
-            f"{path} is a git-lfs pointer, not {what}: the repository was cloned without git-lfs. Run "
-            "`git lfs install` and `git lfs pull` there, or download the file itself."
-        )
+def no_bert(path: str, missing: str, names: Iterable[str], what: str) -> InputError:
+    """Returns the error for a weights file without token embeddings.
+
+    Args:
+        missing: the format's name of the token embeddings.
+        names: what the file has instead.
+        what: what the format calls its tensors.
+    """
+    found = ", ".join(list(names)[:3])
+    return InputError(f"{path} holds no BERT: {missing} is missing. Its {what} are called {found}, ...")
 
 
 def numpy_dtype(name: str) -> np.dtype:

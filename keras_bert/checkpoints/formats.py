@@ -5,23 +5,9 @@ import os
 import re
 from collections.abc import Callable
 
-from keras_bert.checkpoints import (
-    google,
-    hugging_face,
-    hugging_face_tokenizer,
-    keras_hub,
-    model_folder,
-    model_garden,
-    static_embedding,
-)
+from keras_bert.checkpoints import google, hugging_face, keras_hub, model_folder, model_garden, static_embedding
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import (
-    GENERATOR,
-    SPAN_BOUNDARY,
-    BertCheckpoint,
-    check_no_pointer,
-    part_of,
-)
+from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
@@ -63,7 +49,6 @@ def read_checkpoint(
     folder = download(path) if path.startswith(HUB_PREFIX) else path
     place = folder if os.path.isdir(folder) else os.path.dirname(folder) or os.curdir
     check_links(place, keras_hub.ASSETS)
-    _check_no_pointers(transformer_folder(folder) if os.path.isdir(folder) else place)
     checkpoint = _read(folder, trust_pickle).replace(path=path)
     if checkpoint.tokenizer is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"
@@ -127,23 +112,6 @@ def check_format(format: str) -> None:
         )
     if format not in WRITERS:
         raise InputError(f"Unknown format {format!r}. Use one of: {', '.join(WRITERS)}")
-
-
-def _check_no_pointers(folder: str) -> None:
-    # Files other than weights; some repositories keep these in git-lfs too.
-    small_files = (
-        *google.config_files(),
-        google.VOCABULARY_FILE,
-        CONFIG_FILE,
-        hugging_face_tokenizer.TOKENIZER_FILE,
-        hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
-        *keras_hub.VOCABULARY_FILES,
-        *(f"{keras_hub.ASSETS}/{name}" for name in (*keras_hub.BYTE_PAIR_FILES, keras_hub.SENTENCE_PIECE_FILE)),
-    )
-    for name in small_files:
-        file = os.path.join(folder, name)
-        if os.path.isfile(file):
-            check_no_pointer(file, "the file itself")
 
 
 def _read(path: str, trust_pickle: bool) -> BertCheckpoint:

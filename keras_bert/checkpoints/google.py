@@ -17,7 +17,7 @@ from keras_bert.checkpoints.name_table import NameTable, to_theirs
 from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object, strings, write_json
 from keras_bert.registry import families, heads, imported
@@ -58,10 +58,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
         table = table.theirs(form.TOKEN_EMBEDDINGS) or ("bert/embeddings/word_embeddings",)
-        raise InputError(
-            f"{prefix} holds no BERT: {table[0]} is missing. Its variables are called "
-            f"{', '.join(list(variables)[:3])}, ..."
-        )
+        raise form.no_bert(prefix, table[0], variables, "variables")
     labels = None
     if heads()[head].has_labels and f"{head}/bias" in tensors:
         count = form.num_outputs(prefix, tensors, head)
@@ -89,7 +86,7 @@ def read_config(
     """Returns the config of a folder, the casing if it states that, and the values that `write_google` added.
 
     Args:
-        folder: a folder with one of `config_files()`. If it has none, some families derive the config from the shapes.
+        folder: a folder with one of `_config_files()`. If it has none, some families derive the config from the shapes.
         variables: Google's names -> tensors, which determine the family if the config does not; None for BERT.
     """
     family = _family_of(variables or ())
@@ -107,10 +104,8 @@ def read_config(
         defaults = {"model_type": family, **families()[family].defaults, "embedding_projection": None}
         if stated and stated.google:
             values = stated.google.read(values, file)
-        try:
+        with named(file):
             config = BertConfig.from_dict({**defaults, **values})
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
     else:
         config = BertConfig.from_json_file(file)
     ours = config.extra.get(_OUR_KEY)
@@ -136,13 +131,13 @@ def _check_keys(values: Mapping, family: str, file: str) -> None:
     KnownKeys(used, (*UNUSED_KEYS, *more.harmless), more.fixed or _FIXED).check(values, file)
 
 
-def config_files() -> list[str]:
+def _config_files() -> list[str]:
     """Returns the names of configs. BERT's comes first."""
     return [f"{name}_config.json" for name in families(has=lambda entry: entry.google)]
 
 
 def _config_file(folder: str) -> str:
-    files = [os.path.join(folder, name) for name in config_files()]
+    files = [os.path.join(folder, name) for name in _config_files()]
     return next((file for file in files if os.path.isfile(file)), files[0])
 
 

@@ -65,8 +65,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     head = head or form.CLASSIFIER
     form.without_unused_embedding(tensors, ignored)
     if form.TOKEN_EMBEDDINGS not in tensors:
-        missing, found = table.theirs(form.TOKEN_EMBEDDINGS)[0], ", ".join(list(stored)[:3])
-        raise InputError(f"{weights_path} holds no BERT: {missing} is missing. Its tensors are called {found}, ...")
+        raise form.no_bert(weights_path, table.theirs(form.TOKEN_EMBEDDINGS)[0], stored, "tensors")
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     tokenizer, remarks = read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
     if isinstance(tokenizer, BytePairTokenizer) and config.type_vocab_size > 1:

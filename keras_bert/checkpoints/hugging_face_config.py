@@ -15,7 +15,7 @@ from keras_bert.checkpoints.family_formats import OWN_SIZES
 from keras_bert.checkpoints.google import UNUSED_KEYS
 from keras_bert.checkpoints.what_instead import near_families
 from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import Family, families, imported
@@ -154,10 +154,8 @@ def config_from(path: str, values: Mapping) -> BertConfig:
     kept = {name: values[name] for name in names if values.get(name) is not None}
     if family.defaults.get("position_offset"):
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
-    try:
+    with named(file):
         return BertConfig.from_dict({**defaults, **kept, **activations})
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
 
 
 def config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:

@@ -10,12 +10,7 @@ from keras_bert.tokenization.kinds import read_folder
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE as TOKENIZER_CONFIG_FILE
-from keras_bert.tokenization.tokenizer_json import (
-    SPECIAL_TOKENS_FILE,
-    TOKENIZER_FILE,
-    added_token_entry,
-    role_names,
-)
+from keras_bert.tokenization.tokenizer_json import SPECIAL_TOKENS_FILE, TOKENIZER_FILE, added_token_entry, role_names
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from keras_bert.tokenization.wordpiece_files import settings_of

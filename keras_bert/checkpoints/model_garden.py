@@ -77,10 +77,7 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
         elif not key.startswith(("save_counter", "global_step")):
             ignored.append(name or key.removesuffix(_VALUE))
     if form.TOKEN_EMBEDDINGS not in tensors:
-        raise InputError(
-            f"{prefix} holds no BERT: word_embeddings/embeddings is missing. Its variables are called "
-            f"{', '.join(list(variables)[:3])}, ..."
-        )
+        raise form.no_bert(prefix, "word_embeddings/embeddings", variables, "variables")
     remarks = []
     if own_pooler:
         tensors |= own_pooler

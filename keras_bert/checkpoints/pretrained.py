@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert import registry
 from keras_bert.checkpoints import formats
-from keras_bert.checkpoints.checkpoint import (
-    ENCODER,
-    GENERATOR,
-    MASKED_LM,
-    MODEL,
-    POOLER,
-    BertCheckpoint,
-    part_of,
-)
+from keras_bert.checkpoints.checkpoint import ENCODER, GENERATOR, MASKED_LM, MODEL, POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import adam_slots_of, model_weights, start_as, tensors_of, variables_made_last

@@ -6,11 +6,7 @@ Reference: sentence-transformers 6.2, `StaticEmbedding`. model2vec writes such f
 import os
 
 from keras_bert.checkpoints.checkpoint import TOKEN_EMBEDDINGS, BertCheckpoint
-from keras_bert.checkpoints.hugging_face_tokenizer import (
-    TOKENIZER_FILE,
-    read_tokenizer,
-    write_tokenizer,
-)
+from keras_bert.checkpoints.hugging_face_tokenizer import TOKENIZER_FILE, read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_transformers import (
     MODULES_FILE,

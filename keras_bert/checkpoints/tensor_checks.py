@@ -2,17 +2,9 @@
 
 from collections.abc import Sequence
 
-from keras_bert.checkpoints.checkpoint import (
-    CLASSIFIER,
-    ENCODER,
-    MODEL,
-    POOLER,
-    WEIGHT_TYPES,
-    BertCheckpoint,
-    part_of,
-)
+from keras_bert.checkpoints.checkpoint import CLASSIFIER, ENCODER, MODEL, POOLER, WEIGHT_TYPES, BertCheckpoint, part_of
 from keras_bert.checkpoints.weight_list import encoder_shapes, head_shapes
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 
 
 def check_tensors(checkpoint: BertCheckpoint) -> None:
@@ -53,10 +45,8 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
                 f"have one of {', '.join(WEIGHT_TYPES)}. The file is damaged, or its weights are quantised."
             )
     if checkpoint.vocabulary is not None:
-        try:
+        with named(checkpoint.path):
             config.check_vocabulary(len(checkpoint.vocabulary))
-        except InputError as error:
-            raise InputError(f"{checkpoint.path}: {error}") from None
 
 
 def check_no_surplus(checkpoint: BertCheckpoint, names: Sequence[str]) -> None:

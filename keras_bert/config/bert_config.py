@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from keras_bert import registry
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.json_files import read_json_object, write_json
 from keras_bert.program.options import Options, check_choice, option
 
@@ -290,10 +290,8 @@ class BertConfig(Options):
         if not os.path.isfile(path):
             raise InputError(f"There is no config file {path}")
         values = read_json_object(path)
-        try:
+        with named(path):
             return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of `bert_config.json`: BERT's keys, other keys that differ from BERT's, then `extra`."""

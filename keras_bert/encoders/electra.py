@@ -5,15 +5,7 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.family_formats import Google, HuggingFace, KerasHub
-from keras_bert.checkpoints.weight_list import (
-    Weight,
-    blocks,
-    dense,
-    embeddings,
-    masked_lm,
-    pooler,
-    projection,
-)
+from keras_bert.checkpoints.weight_list import Weight, blocks, dense, embeddings, masked_lm, pooler, projection
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys

@@ -374,7 +374,7 @@ class BertModel(keras.Model):
         """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
         if input_signature is not None or kwargs:
             return super().export(filepath, format, verbose, input_signature, **kwargs)
-        from keras_bert.serving.keras_export import export
+        from keras_bert.serving.export import export
 
         return export(self, filepath, format, verbose)
 

@@ -1,5 +1,8 @@
 """The exception for errors that the user can correct, and a warning that commands treat as this exception."""
 
+import contextlib
+import os
+
 from keras_bert.program.printing import printable, without_secrets
 
 # Longer messages are shortened in their middle.
@@ -22,6 +25,15 @@ class UntrainedWarning(InputError, UserWarning):
 
     Commands treat this warning as an error, because their users do not see the model.
     """
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike):
+    """Puts the name of the file or folder in front of errors in this block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from None
 
 
 def how_to_install(extra: str) -> str:

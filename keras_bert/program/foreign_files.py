@@ -9,6 +9,7 @@ import os
 from keras_bert.program.errors import InputError
 
 LARGEST_FILE = 48 << 20  # bytes of a JSON or tokenizer file; the tokenizer.json of Gemma has 33 MB
+_LFS_MARK = b"version https://git-lfs"
 _SNAPSHOTS, _BLOBS = "snapshots", "blobs"
 
 
@@ -16,7 +17,7 @@ def read_small_file(path: str | os.PathLike) -> bytes:
     """Returns the content of a JSON or tokenizer file.
 
     Raises:
-        InputError: the file cannot be read, or has more than 48 MiB.
+        InputError: the file cannot be read, has more than 48 MiB, or is a git-lfs pointer.
     """
     path = os.fspath(path)
     try:
@@ -29,7 +30,17 @@ def read_small_file(path: str | os.PathLike) -> bytes:
             f"{path} has more than {LARGEST_FILE:,} bytes, more than any JSON file or tokenizer of a model. Give the "
             "right file."
         )
+    check_no_pointer(path, content, "the file itself")
     return content
+
+
+def check_no_pointer(path: str, content: bytes, what: str) -> None:
+    """Raises `InputError` if a file with this content is a git-lfs pointer; `what` names the expected content."""
+    if content.startswith(_LFS_MARK):
+        raise InputError(
+            f"{path} is a git-lfs pointer, not {what}: the repository was cloned without git-lfs. Run "
+            "`git lfs install` and `git lfs pull` there, or download the file itself."
+        )
 
 
 def inside(folder: str | os.PathLike, name: str, where: str) -> str:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import keep_tensorflow_off_gpus, on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.options import check_whole
 from keras_bert.program.record_files import detect_compression, iterate_records
 from keras_bert.records import features
@@ -376,7 +376,5 @@ def _ends_with_a_record(path: str, first_length: int) -> bool:
 
 def check_length(config: BertConfig, max_seq_length: int, path: str) -> None:
     """Raises `InputError` if the model has fewer positions than the rows of the file have columns."""
-    try:
+    with named(path):
         config.check_sequence_length(max_seq_length)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None

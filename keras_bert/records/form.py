@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.record_files import iterate_records
 from keras_bert.records import features
 from keras_bert.records.files import list_records
@@ -100,10 +100,8 @@ def read_form(
         raise InputError(f"The files that match {patterns!r} have no records. Give files with records.")
     form = None
     for path, record in first_records.items():
-        try:
+        with named(path):
             record_form = RecordForm.of_record(record)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
         if form is None:
             first_path = path
             form = dataclasses.replace(record_form, max_seq_length=max_seq_length or record_form.max_seq_length)

@@ -1,9 +1,8 @@
 """Exports a model, and loads exports: texts in, answers out.
 
-export.py            writes a SavedModel, or a folder for another runtime
+export.py            writes a SavedModel, or a folder for another runtime; model.export of Keras
 graph/               tools for exported graphs: signatures, words, 8 bits, ONNX operations
 portable/            exports for LiteRT and ONNX Runtime, and the loader of all exports
-keras_export.py      model.export of Keras: features in, outputs out
 """
 
 

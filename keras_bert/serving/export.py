@@ -1,37 +1,42 @@
 """Exports a model as a SavedModel that takes texts and needs neither Python, Keras nor this package."""
 
-import contextlib
 import dataclasses
 import os
 import tempfile
 from typing import Any, Unpack
 
+import keras
 import tensorflow as tf
 
 from keras_bert import registry
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.config.signature_options import ExportOptions, SignatureOptions
-from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.shown_arguments import showing
 from keras_bert.models.trainable_parts import lora_layers
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import long_work
+from keras_bert.program.private_interfaces import private
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
-from keras_bert.serving.graph.examples import of_examples
-from keras_bert.serving.graph.method_names import name_methods
+from keras_bert.serving.graph.signature_inputs import of_examples
 from keras_bert.serving.graph.tokenize import tokenize_signature
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
+from keras_bert.serving.portable.litert_model import write_litert
+from keras_bert.serving.portable.onnx_model import write_onnx
 from keras_bert.serving.portable.portable_models import (
     answer_settings,
     check_options,
     exported_task,
+    padded,
     stored_kind,
 )
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer
+
+_METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 
 
 @showing(SignatureOptions)
@@ -72,7 +77,7 @@ def _export_saved_model(
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
-    unpadded = _unpadded(model)
+    unpadded = padded(model, in_server=True)
     description = _description(model, weights, options)
     if weights == "int8":
         model = EightBitModel(model)
@@ -114,19 +119,6 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             "loaded export takes top_k and prompts as the model does."
         )
     return write_portable(model, path, format, weights, options)
-
-
-@contextlib.contextmanager
-def _unpadded(model):
-    """Makes a model compute without padding, since servers combine requests of any length."""
-    encoder = encoder_of(model)
-    before = encoder.unpadded
-    can_unpad = UNPADDING in encoder.supports and not getattr(encoder, "output_attentions", False)
-    encoder.unpadded = FEW_SHAPES if can_unpad else False
-    try:
-        yield
-    finally:
-        encoder.unpadded = before
 
 
 def _description(model, weights: str | None, options: SignatureOptions) -> tuple:
@@ -178,3 +170,50 @@ def _checked_options(model, options: SignatureOptions) -> SignatureOptions:
         options = dataclasses.replace(options, max_seq_length=longest)
     model.config.check_sequence_length(options.max_seq_length)
     return options
+
+
+def name_methods(version_folder: str | os.PathLike) -> None:
+    """Names the methods of the signatures `classify` and `regress`, and rewrites the fingerprint.
+
+    `tf.saved_model.save` writes the name of predict for every signature. Servers can check the names
+    (`--enable_signature_method_name_check`).
+    """
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = os.path.join(version_folder, "saved_model.pb")
+    with open(path, "rb") as file:
+        saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+    signatures = saved_model.meta_graphs[0].signature_def
+    for signature in _METHOD_NAMES.keys() & signatures.keys():
+        signatures[signature].method_name = _METHOD_NAMES[signature]
+    with atomic_file(path) as file:
+        file.write(saved_model.SerializeToString(deterministic=True))
+    # The fingerprint of TensorFlow has hashes of the file. There is no public function to write it.
+    private("tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint")(os.fspath(version_folder))
+
+
+def export(model, filepath: str | os.PathLike, format: str = "tf_saved_model", verbose: bool | None = None) -> None:
+    """Writes a model for features of any number of rows and any length.
+
+    Args:
+        model: a `BertModel`.
+        filepath: the folder of a SavedModel, or the file of another format.
+        format: Keras' name of the format: `tf_saved_model`, `litert` or `onnx`.
+        verbose: whether Keras says what it wrote; by default it does not.
+
+    Raises:
+        InputError: the format is another one, or cannot hold the model.
+    """
+    if format not in ("tf_saved_model", "litert", "onnx"):
+        raise InputError(
+            f"{type(model).__name__}.export has the formats tf_saved_model, litert and onnx. Received: {format!r}. "
+            "Pass input_signature to use Keras' own exporter, or call export_for_serving for a model that takes texts."
+        )
+    if format == "onnx":
+        return write_onnx(model, filepath)
+    with padded(model):
+        if format == "litert":
+            return write_litert(model, filepath)
+        axes = [None] * len(model.feature_axes)
+        features = {name: keras.InputSpec(shape=axes, dtype="int32", name=name) for name in model.feature_names}
+        return keras.Model.export(model, filepath, verbose=bool(verbose), input_signature=[features])

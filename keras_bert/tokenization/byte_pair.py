@@ -35,7 +35,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.byte_pair_files import (
     LLAMA_3_PATTERN,
@@ -53,7 +53,6 @@ from keras_bert.tokenization.tokenizer import (
     Tokenizer,
     check_special_tokens,
     check_unicode,
-    named,
     text_bytes,
 )
 from keras_bert.tokenization.tokenizer_json import (

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.tokenization.added_tokens import AddedToken, AddedTokenCutter, check_added_tokens
 from keras_bert.tokenization.sentence_piece_forms import (
@@ -34,7 +34,7 @@ from keras_bert.tokenization.sentence_piece_forms import (
     form_of,
 )
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, Piece, SentencePieceModel
-from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens, named, text_bytes
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens, text_bytes
 from keras_bert.tokenization.tokenizer_json import (
     SETTINGS_FILE,
     added_tokens_decoder,

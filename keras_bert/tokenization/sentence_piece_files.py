@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
@@ -25,7 +25,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     SentencePieceModel,
     composing_rules,
 )
-from keras_bert.tokenization.tokenizer import check_count, named
+from keras_bert.tokenization.tokenizer import check_count
 from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,

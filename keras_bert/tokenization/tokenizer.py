@@ -5,7 +5,6 @@ tokenizer itself. All are a `TokenTable`.
 """
 
 import abc
-import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -288,15 +287,6 @@ class GraphForm(abc.ABC):
     def _plain_ids_of_words(self, words: Any) -> Any:
         """As `tokenize_words`, for plain text."""
         return self._plain_ids(words)
-
-
-@contextlib.contextmanager
-def named(path: str | os.PathLike):
-    """Puts the name of the file or folder in front of errors in this block."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{os.fspath(path)}: {error}") from None
 
 
 def text_bytes(text: str | bytes) -> bytes:

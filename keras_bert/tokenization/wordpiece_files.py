@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens, named
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, MPNET_SPECIAL_TOKENS, SpecialTokens
 from keras_bert.tokenization.tokenizer_json import (
     GENERIC_CLASSES,
     SETTINGS_FILE,

@@ -1,6 +1,5 @@
 """Keeps the best weights of the evaluations while training, and stops when the score no longer improves."""
 
-import json
 import math
 import os
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 from keras_bert.accelerate.backend import numpy_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import write_json
 from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.finished_runs import BEST_FILE
 from keras_bert.training.optimizer_choice import take_averages
@@ -106,8 +106,7 @@ class BestModel(Evaluations):
                 "the run and train again."
             ) from None
         if is_chief():
-            with atomic_file(self._best_path) as file:
-                file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
+            write_json(self._best_path, {"main_score": self._main_score, **self.best})
         return self.best["step"]
 
 

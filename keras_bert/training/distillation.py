@@ -51,8 +51,7 @@ class Distillation(Options):
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that must not change when the run is resumed."""
-        settings = dataclasses.asdict(self) | {"teacher": os.path.abspath(self.teacher)}
-        return settings | {"layer_map": None if self.layer_map is None else list(self.layer_map)}
+        return dataclasses.asdict(self) | {"teacher": os.path.abspath(self.teacher)}
 
     def distiller(self, student, teacher_class: type | None = None) -> "Distiller":
         """Returns the model that trains a student.

@@ -33,8 +33,7 @@ def ends_of_run(output_dir: str | os.PathLike, num_train_steps: int, extend_to: 
             f"--extend_to goes on with a finished run, and {os.fspath(output_dir)} holds none. Give its output_dir, or "
             "train with --num_train_steps first."
         )
-    counts = [stored.get(f"num_updates{phase}", stored.get(f"num_train_steps{phase}", 0)) for phase in ("", "_phase2")]
-    if sum(counts) != num_train_steps:
+    if sum(stored.get(f"num_updates{phase}", 0) for phase in ("", "_phase2")) != num_train_steps:
         return ends  # `RunFolder` refuses the other settings
     reached = RunFolder(output_dir).latest_step()
     if extend_to <= max(reached, ends[-1]):

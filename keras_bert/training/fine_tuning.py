@@ -96,12 +96,8 @@ def run_settings(model, task: TextTask, train, dev, start: StartingPoint, option
     return {
         "run": task.name,
         "train_examples": _content_hash(train),
-        "config": model.config.to_dict(),
-        "vocabulary": model.vocabulary.sha256,
-        **start.settings(),
-        "keep_layers": None if start.keep_layers is None else list(start.keep_layers),
         "model": model_arguments,
-        "dtype": keras.mixed_precision.dtype_policy().name,
+        **start.settings(model),
         **options.settings(),
         **({"dev_examples": _content_hash(dev)} if options.keep_best else {}),
     }

@@ -85,22 +85,7 @@ class FineTuningOptions(RunOptions):
             raise InputError("LoRA freezes the encoder already. Leave out either lora_rank or the freeze options.")
 
     def settings(self) -> dict[str, Any]:
-        """Returns the options that must not change when the run is resumed."""
-        changeable = (
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "steps_per_execution",
-            "gradient_accumulation_steps",
-            "gradient_checkpointing",
-            "tensorboard",
-            "callbacks",
-            "distillation",
-            "optimizer",
-        )
-        names = [field.name for field in dataclasses.fields(self) if field.name not in changeable]
-        settings = {name: getattr(self, name) for name in names}
-        distillation = self.distillation and self.distillation.settings()
-        return settings | {"distillation": distillation} | self.optimizer.settings()
+        return super().settings() | {"distillation": self.distillation and self.distillation.settings()}
 
 
 @dataclasses.dataclass(frozen=True)

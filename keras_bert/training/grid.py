@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import math
 import os
 import sys
@@ -10,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import read_json_object, write_json
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
 from keras_bert.training.fine_tuning_options import Grid
 from keras_bert.training.run_folder import exclusive_training
@@ -80,8 +78,8 @@ def run_grid(
         else:
             print(f"grid: run {number} of {len(grid)}, {cell.name}", file=sys.stderr)
             scores = {name: float(value) for name, value in run_cell(folder, cell).items()}
-            with atomic_file(path) as file:  # JSON has no NaN
-                file.write(json.dumps({n: v if math.isfinite(v) else None for n, v in scores.items()}).encode())
+            # JSON has no NaN.
+            write_json(path, {name: value if math.isfinite(value) else None for name, value in scores.items()})
         if main_score not in scores:
             raise InputError(f"There is no score {main_score!r} in {folder}. Use one of: {', '.join(scores)}.")
         results[cell] = scores

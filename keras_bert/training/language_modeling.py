@@ -57,7 +57,8 @@ def train_language_model(
     stream.tokens_per_row(options.train_batch_size, options.max_seq_length)
     keras.utils.set_random_seed(options.seed)
     model = dataclasses.replace(start, vocabulary=stream.vocabulary).make(TransformerXL)
-    folder = RunFolder(output_dir, _settings(model, stream, start, options), options.keep_checkpoint_max)
+    settings = {"run": "language_model", "stream": stream.sha256, **start.settings(model), **options.settings()}
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     write_facts(folder.path, train_tokens=len(stream.tokens), updates=options.num_train_steps)
     compile_for_training(
         model,
@@ -79,18 +80,6 @@ def train_language_model(
     take_averages(model)
     folder.save_model(model)
     return model
-
-
-def _settings(model: TransformerXL, stream: TokenStream, start: StartingPoint, options: LanguageModelOptions) -> dict:
-    """Returns what must stay the same when a run is continued."""
-    return {
-        "run": "language_model",
-        "config": model.config.to_dict(),
-        "stream": stream.sha256,
-        **start.settings(),
-        "dtype": keras.mixed_precision.dtype_policy().name,
-        **options.settings(),
-    }
 
 
 def evaluate_language_model(

@@ -144,14 +144,7 @@ def _settings(
     model: TaskModel, start: StartingPoint, options: PretrainingRunOptions, phases, datasets
 ) -> dict[str, object]:
     """Returns the settings that must not change when the run is resumed."""
-    settings = {
-        "run": "pretraining",
-        "config": model.config.to_dict(),
-        "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
-        **start.settings(),
-        "dtype": keras.mixed_precision.dtype_policy().name,
-        **options.settings(),
-    }
+    settings = {"run": "pretraining", **start.settings(model), **options.settings()}
     for suffix, phase, dataset in zip(("", "_phase2"), phases, datasets, strict=False):
         of_phase = phase.settings(dataset.element_spec[features.MASKED_LM_IDS].shape[1])
         settings |= {name + suffix: value for name, value in of_phase.items()}

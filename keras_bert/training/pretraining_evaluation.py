@@ -39,12 +39,8 @@ class PretrainingEvaluation(Options):
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings that must not change when a run with evaluations is resumed."""
-        return {
-            "eval_files": self.eval_files if isinstance(self.eval_files, str) else list(self.eval_files),
-            "eval_batch_size": self.eval_batch_size,
-            "max_eval_steps": self.max_eval_steps,
-            "eval_masking": dict(self.masking) if self.masking else None,
-        }
+        settings = {name: getattr(self, name) for name in ("eval_files", "eval_batch_size", "max_eval_steps")}
+        return settings | {"eval_masking": dict(self.masking) if self.masking else None}
 
     def dataset(self, model: TaskModel) -> tf.data.Dataset:
         """Returns the batches as a dataset of known length.

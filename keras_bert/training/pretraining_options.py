@@ -181,24 +181,13 @@ class PretrainingRunOptions(RunOptions):
 
     def settings(self) -> dict[str, Any]:
         """Returns the settings, besides the phases, that must not change when a run is resumed."""
-        settings = {
-            "adam_beta_2": self.adam_beta_2,
-            "random_seed": self.seed,
+        names = ("adam_beta_2", "seed", "objective", "initialization", "mem_len", "masked_lm_prob_end")
+        best = self.keep_best and self.keep_best.settings() | {"eval_steps": self.steps_between_evaluations}
+        return {
+            **{name: getattr(self, name) for name in (*names, "max_train_hours")},
             "masking": dict(self.masking) if self.masking else None,
+            "model_arguments": dict(self.model_arguments),
+            "keep_best": best,
+            "distillation": self.distillation and self.distillation.settings(),
             **self.optimizer.settings(),
         }
-        if self.masked_lm_prob_end is not None:
-            settings["masked_lm_prob_end"] = self.masked_lm_prob_end
-        if self.initialization != USUAL:
-            settings["initialization"] = self.initialization
-        if self.objective != DEFAULT_OBJECTIVE:
-            settings |= {"objective": self.objective, "model_arguments": dict(self.model_arguments)}
-        if self.mem_len:
-            settings["mem_len"] = self.mem_len
-        if self.max_train_hours is not None:
-            settings["max_train_hours"] = self.max_train_hours
-        if self.keep_best:
-            settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
-        if self.distillation:
-            settings["distillation"] = self.distillation.settings()
-        return settings

@@ -89,19 +89,11 @@ class PretrainingPhase(Options):
         Args:
             max_predictions_per_seq: the number of masks in the rows of the records.
         """
-        growth = {
-            "batch_growth": list(self.batch_growth),
-            "batch_growth_steps": self.batch_growth_steps,
-            "num_updates": stages_of([self])[-1].end,
-        }
+        names = ("train_files", "train_batch_size", "learning_rate", "num_train_steps", "num_warmup_steps")
         return {
-            "train_files": self.train_files if isinstance(self.train_files, str) else list(self.train_files),
-            "train_batch_size": self.train_batch_size,
-            "learning_rate": self.learning_rate,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
+            **{name: getattr(self, name) for name in (*names, "batch_growth", "batch_growth_steps")},
+            "num_updates": stages_of([self])[-1].end,
             "max_predictions_per_seq": max_predictions_per_seq,
-            **(growth if self.batch_growth else {}),
         }
 
 

@@ -1,13 +1,11 @@
 """What the model card of a run says about its training: the command, the sizes of the data, the scores."""
 
-import json
 import os
 from collections.abc import Mapping
 
 from keras_bert.checkpoints.model_card import CARD_FILE, set_training_section
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.command_line import running_command
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import read_json_object, write_json
 from keras_bert.program.printing import markdown, printable, recordable
 from keras_bert.training.strategies import is_chief
 
@@ -26,8 +24,7 @@ def write_facts(folder: str, **sizes: int | None) -> None:
     if not is_chief():
         return
     facts = {"command": running_command(), **{name: size for name, size in sizes.items() if size is not None}}
-    with atomic_file(os.path.join(folder, FACTS_FILE)) as file:
-        file.write((json.dumps(recordable(facts), indent=2) + "\n").encode())
+    write_json(os.path.join(folder, FACTS_FILE), recordable(facts))
 
 
 def write_training_section(folder: str, model_folder: str, scores: Mapping[str, float]) -> None:

@@ -25,7 +25,7 @@ from keras_bert.program.atomic_output import (
 )
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import read_json_object, write_json
 from keras_bert.program.printing import recordable
 from keras_bert.training.run_card import write_training_section
 from keras_bert.training.run_options import KEEP_CHECKPOINT_MAX
@@ -105,8 +105,7 @@ class RunFolder:
         elif settings is not None:
             _check_same_settings(self.path, recordable(_read_settings(settings_path)), {"format": _FORMAT, **settings})
         if settings is not None:
-            with atomic_file(settings_path) as file:
-                file.write((json.dumps({"format": _FORMAT, **settings}, indent=2) + "\n").encode("utf-8"))
+            write_json(settings_path, {"format": _FORMAT, **settings})
 
     @property
     def model_path(self) -> str:

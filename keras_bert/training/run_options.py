@@ -9,6 +9,10 @@ from keras_bert.training.optimizer_choice import OptimizerChoice
 
 HIGHEST_SEED = 2**32 - 1  # of NumPy's global generator, which keras.utils.set_random_seed seeds too
 KEEP_CHECKPOINT_MAX = 2  # the newest checkpoint, and one more in case the newest is damaged
+# Fields that may change when a run is resumed, and those that have settings of their own.
+_CHANGEABLE = ("save_checkpoints_steps", "keep_checkpoint_max", "steps_per_execution", "gradient_accumulation_steps")
+_CHANGEABLE += ("gradient_checkpointing", "tensorboard", "callbacks")
+_WITH_SETTINGS = ("optimizer", "distillation")
 
 
 @documented
@@ -48,6 +52,12 @@ class RunOptions(Options):
     callbacks: tuple[Any, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
 
+    def settings(self) -> dict[str, Any]:
+        """Returns the options that must not change when the run is resumed."""
+        fields = [field.name for field in dataclasses.fields(self)]
+        values = {name: getattr(self, name) for name in fields if name not in (*_CHANGEABLE, *_WITH_SETTINGS)}
+        return values | self.optimizer.settings()
+
 
 @documented
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +80,3 @@ class LanguageModelOptions(RunOptions):
         super().__post_init__()
         if self.gradient_accumulation_steps > 1:
             raise InputError("gradient_accumulation_steps does not work with a memory. Use smaller batches.")
-
-    def settings(self) -> dict[str, Any]:
-        """Returns the settings that must not change when a run is resumed."""
-        names = ("max_seq_length", "train_batch_size", "learning_rate", "adam_beta_2", "num_train_steps")
-        values = {name: getattr(self, name) for name in (*names, "num_warmup_steps")}
-        return {**values, "random_seed": self.seed, **self.optimizer.settings()}

@@ -3,6 +3,9 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
+
+import keras
 
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_classes import heads_of
@@ -33,9 +36,15 @@ class StartingPoint:
     keep_layers: Sequence[int] | None = None
     new_tokens: Sequence[str] = ()
 
-    def settings(self) -> dict[str, str | None]:
-        """Returns what the settings of a run say about it."""
-        return {"init_checkpoint": os.path.abspath(self.init_checkpoint) if self.init_checkpoint else None}
+    def settings(self, model: Any) -> dict[str, Any]:
+        """Returns what the settings of a run say about the model that `make` returned."""
+        return {
+            "config": model.config.to_dict(),
+            "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
+            "init_checkpoint": os.path.abspath(self.init_checkpoint) if self.init_checkpoint else None,
+            "keep_layers": self.keep_layers,
+            "dtype": keras.mixed_precision.dtype_policy().name,
+        }
 
     def make(self, model_class: type, **arguments):
         """Returns a new model, with the weights of the checkpoint if there is one.

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +70,9 @@ def _jax_strategy(name: str) -> Any:
 
     if jax.process_count() > 1:
         raise InputError("Training in several processes needs TensorFlow: start Python with KERAS_BACKEND=tensorflow.")
-    return DataParallel() if name == "data_parallel" else _OneDevice()
-
-
-class _OneDevice:
-    """JAX's first device, in the form of a strategy."""
-
-    scope = staticmethod(contextlib.nullcontext)
+    # JAX's first device, in the form of a strategy.
+    one_device = types.SimpleNamespace(scope=contextlib.nullcontext)
+    return DataParallel() if name == "data_parallel" else one_device
 
 
 def _tpu_strategy(address: str) -> "tf.distribute.Strategy":

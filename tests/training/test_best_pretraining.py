@@ -86,7 +86,7 @@ def test_evaluating_without_keeping_the_best_changes_nothing_and_tensorboard_get
     pretrain(path, records[0], **RUN, evaluation=evaluation, tensorboard=True)
     lines = evaluations(path)
     assert [line["step"] for line in lines] == [4, 8, 12]
-    assert "keep_best" not in json.loads((path / "run.json").read_text())
+    assert json.loads((path / "run.json").read_text())["keep_best"] is None
     results = evaluate_pretrainer(path, records[1], eval_batch_size=24)
     assert results["loss"] == pytest.approx(lines[-1]["loss"], abs=1e-6)
     events = accumulator.EventAccumulator(str(path / "tensorboard"), size_guidance={"tensors": 0})

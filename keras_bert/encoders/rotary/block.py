@@ -6,6 +6,7 @@ from keras import ops
 from keras_bert.encoders.rotary.attention import RotaryAttention
 from keras_bert.encoders.rotary.config import AFTER, AROUND, BEFORE, LAYER_NORM, RMS_NORM_PLUS_1
 from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
@@ -13,7 +14,7 @@ from keras_bert.layers.transformer_block import TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class RotaryBlock(keras.layers.Layer):
+class RotaryBlock(BertLayer):
     """One layer of an encoder with rotary positions: self-attention, then a feed-forward part.
 
     The output of each part is added to its input. A norm precedes each part, or follows each sum, or precedes each part
@@ -53,6 +54,7 @@ class RotaryBlock(keras.layers.Layer):
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Shazeer, 2020, arXiv 2002.05202, for the gate.
     """
 
+    not_in_config = ("attention", "output_dropout")  # the layers have these names
     compute_output_shape = TransformerBlock.compute_output_shape
 
     def __init__(
@@ -79,79 +81,50 @@ class RotaryBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.activation, self.intermediate_size = activation, intermediate_size
+        self.num_heads, self.intermediate_size, self.activation = num_heads, intermediate_size, activation
+        self.attention_dropout, self.layer_norm_epsilon = attention_dropout, layer_norm_epsilon
+        self.initializer_range, self.output_range = initializer_range, output_range
+        self.attention_bias, self.feed_forward_bias, self.norm_bias = attention_bias, feed_forward_bias, norm_bias
+        self.output_bias, self.norm = output_bias, norm
         self.normalizes_input, self.norm_place, self.gated, self.joined = normalizes_input, norm_place, gated, joined
-        self._config = {
-            "num_heads": num_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "attention_dropout": attention_dropout,
-            "feed_forward_dropout": feed_forward_dropout,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "initializer_range": initializer_range,
-            "output_range": output_range,
-            "normalizes_input": normalizes_input,
-            "attention_bias": attention_bias,
-            "feed_forward_bias": feed_forward_bias,
-            "norm_bias": norm_bias,
-            "output_bias": output_bias,
-            "norm": norm,
-            "norm_place": norm_place,
-            "gated": gated,
-            "joined": joined,
-            "output_dropout": output_dropout,
-            "attention": attention,
-        }
-        self._make_layers(self._config)
-
-    def _make_layers(self, config):
-        if self.normalizes_input:
+        self._in_config = {"attention": attention, "output_dropout": output_dropout}
+        if normalizes_input:
             self.attention_layer_norm = self._new_norm("attention_layer_norm")
         self.attention = RotaryAttention(
-            config["num_heads"],
-            config["attention_dropout"],
-            config["initializer_range"],
-            config["output_range"],
-            use_bias=config["attention_bias"],
-            **config["attention"] or {},
+            num_heads,
+            attention_dropout,
+            initializer_range,
+            output_range,
+            use_bias=attention_bias,
+            **attention or {},
             dtype=self.dtype_policy,
             name="attention",
         )
-        output_rate = config["output_dropout"]
-        self.dropout = self._dropout(config["attention_dropout"] if output_rate is None else output_rate, "dropout")
+        self.dropout = self._dropout(attention_dropout if output_dropout is None else output_dropout, "dropout")
         self.feed_forward_layer_norm = self._new_norm("feed_forward_layer_norm")
-        if self.norm_place == AROUND:
+        if norm_place == AROUND:
             self.attention_output_norm = self._new_norm("attention_output_norm")
             self.feed_forward_output_norm = self._new_norm("feed_forward_output_norm")
-        width, has_bias = config["intermediate_size"], config["feed_forward_bias"]
-        width = 2 * width if self.gated and self.joined else width
-        self.intermediate_dense = self._dense(width, config["initializer_range"], "intermediate_dense", has_bias)
-        if self.gated and not self.joined:
-            self.factor_dense = self._dense(width, config["initializer_range"], "factor_dense", has_bias)
-        self.feed_forward_dropout = self._dropout(config["feed_forward_dropout"], "feed_forward_dropout")
-        self.output_dropout = self._dropout(output_rate or 0.0, "output_dropout")
-        self._activate = hidden_activation(self.activation)
+        width = 2 * intermediate_size if gated and joined else intermediate_size
+        self.intermediate_dense = self.new_dense("intermediate_dense", width, use_bias=feed_forward_bias)
+        if gated and not joined:
+            self.factor_dense = self.new_dense("factor_dense", width, use_bias=feed_forward_bias)
+        self.feed_forward_dropout = self._dropout(feed_forward_dropout, "feed_forward_dropout")
+        self.output_dropout = self._dropout(output_dropout or 0.0, "output_dropout")
+        self._activate = hidden_activation(activation)
 
     def _dropout(self, rate, name):
         return Dropout(rate, dtype=self.dtype_policy, name=name)
 
     def _new_norm(self, name):
-        kind, epsilon = self._config["norm"], self._config["layer_norm_epsilon"]
-        if kind == LAYER_NORM:
-            return LayerNorm(epsilon, self._config["norm_bias"], dtype=self.dtype_policy, name=name)
-        return RMSNorm(epsilon, kind == RMS_NORM_PLUS_1, dtype=self.dtype_policy, name=name)
-
-    def _dense(self, units, deviation, name, use_bias):
-        initializer = keras.initializers.TruncatedNormal(stddev=deviation)
-        return keras.layers.Dense(
-            units, use_bias=use_bias, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-        )
+        return new_norm(self.norm, self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name=name)
 
     def build(self, hidden_shape, *other_shapes):
         self.hidden_size = hidden_shape[-1]
-        use_bias = self._config["output_bias"]
-        use_bias = self._config["feed_forward_bias"] if use_bias is None else use_bias
-        self.output_dense = self._dense(self.hidden_size, self._config["output_range"], "output_dense", use_bias)
+        use_bias = self.feed_forward_bias if self.output_bias is None else self.output_bias
+        self.output_dense = self.new_dense(
+            "output_dense", self.hidden_size, initializer_range=self.output_range, use_bias=use_bias
+        )
         self.attention.build(hidden_shape)
         for layer in (*self.norms(), *self.dense_layers()["feed_forward"][:-1]):
             layer.build((None, self.hidden_size))
@@ -228,4 +201,11 @@ class RotaryBlock(keras.layers.Layer):
         return self._activate(values, training) * factor
 
     def get_config(self):
-        return {**super().get_config(), **self._config}
+        return {**super().get_config(), **self._in_config}
+
+
+def new_norm(kind, epsilon, use_bias, **arguments):
+    """Returns the norm of a kind of `RotaryConfig.norm`. Only a LayerNorm may have a bias."""
+    if kind == LAYER_NORM:
+        return LayerNorm(epsilon, use_bias, **arguments)
+    return RMSNorm(epsilon, kind == RMS_NORM_PLUS_1, **arguments)

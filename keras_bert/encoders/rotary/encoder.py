@@ -6,10 +6,9 @@ import keras
 from keras import ops
 
 from keras_bert.encoders.rotary.attention import LocalBias, rotary_angles, rotary_frequencies
-from keras_bert.encoders.rotary.block import RotaryBlock
-from keras_bert.encoders.rotary.config import BEFORE, CLS, GLOBAL, LATE, LAYER_NORM, RMS_NORM_PLUS_1, RotaryConfig
+from keras_bert.encoders.rotary.block import RotaryBlock, new_norm
+from keras_bert.encoders.rotary.config import BEFORE, CLS, GLOBAL, LATE, RotaryConfig
 from keras_bert.layers.heads import Pooler, PredictionHead
-from keras_bert.layers.layer_norm import LayerNorm, RMSNorm
 from keras_bert.layers.numbered_mask import local_attention_bias, window_bias
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.encoder_base import (
@@ -69,7 +68,9 @@ class RotaryEncoder(Encoder):
         )
         self.blocks = [self._new_block(index) for index in range(config.num_hidden_layers)]
         if config.final_norm:
-            self.final_layer_norm = self._new_final_norm()
+            self.final_layer_norm = new_norm(
+                config.norm, config.layer_norm_eps, config.norm_bias, dtype=self.dtype_policy, name="final_layer_norm"
+            )
         self.pooler = self._new_pooler()
         self.build()
 
@@ -104,12 +105,6 @@ class RotaryEncoder(Encoder):
             dtype=self.dtype_policy,
             name=f"layer_{index}",
         )
-
-    def _new_final_norm(self):
-        config, name = self.config, "final_layer_norm"
-        if config.norm == LAYER_NORM:
-            return LayerNorm(config.layer_norm_eps, config.norm_bias, dtype=self.dtype_policy, name=name)
-        return RMSNorm(config.layer_norm_eps, config.norm == RMS_NORM_PLUS_1, dtype=self.dtype_policy, name=name)
 
     def _new_pooler(self):
         config = self.config

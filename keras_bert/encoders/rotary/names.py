@@ -5,16 +5,7 @@ from types import MappingProxyType
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import TRANSPOSED, Layout
-from keras_bert.checkpoints.weight_list import (
-    LAYER,
-    POOLER,
-    SEGMENTS,
-    Weight,
-    dense,
-    in_layers,
-    layer_norm,
-    masked_lm,
-)
+from keras_bert.checkpoints.weight_list import LAYER, POOLER, SEGMENTS, Weight, dense, in_layers, layer_norm, masked_lm
 from keras_bert.encoders.rotary.config import AROUND, BEFORE, LAYER_NORM, RotaryConfig
 from keras_bert.program.errors import InputError
 

@@ -23,7 +23,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoders.transformer_xl.config import TransformerXLConfig
 from keras_bert.encoders.transformer_xl.entry import FAMILY
 from keras_bert.program.atomic_output import atomic_file
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
@@ -243,10 +243,8 @@ def _config(values: Mapping, file: str) -> TransformerXLConfig:
         tied = [tied] * (len(cutoffs) + 1)
     elif isinstance(tied, list):  # a value for each of the ends of clusters, or for each cluster
         tied = tied[: len(cutoffs) + 1]
-    try:
+    with named(file):
         config = BertConfig.from_dict({**ours, "tie_projs": tied})
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
     head_size = values.get("d_head", config.head_size)
     if head_size != config.head_size:
         raise InputError(

@@ -1,12 +1,14 @@
-"""What the tasks share of their ONNX operations: names of axes and outputs, inputs, and the vectors of tokens."""
+"""What the tasks share of their ONNX operations: names of axes and outputs, inputs, and the encoder."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_bert import registry
+from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
+from keras_bert.registry import BERT_ENCODER, BERT_ONNX, Family, families, imported
 
 # Names of the axes of inputs and outputs.
 BATCH, LENGTH, CHOICES, PREDICTIONS = "batch", "length", "choices", "predictions"
@@ -18,7 +20,7 @@ OUTPUT = "output"
 
 def inputs_and_outputs(graph, model) -> tuple[dict[str, Sequence], dict[str, tuple]]:
     """Adds the network of a model to a graph, and returns the inputs and outputs of `OnnxGraph.model`."""
-    outputs = registry.imported(registry.task_of(model).onnx)(graph, model)
+    outputs = imported(registry.task_of(model).onnx)(graph, model)
     inputs = {name: model.feature_axes for name in model.feature_names}
     if features.MASKED_LM_POSITIONS in inputs:
         inputs[features.MASKED_LM_POSITIONS] = (model.feature_axes[0], PREDICTIONS)
@@ -55,3 +57,24 @@ def is_token(graph) -> str:
     """Returns whether a column is no padding, bool `[B, S, 1]`."""
     mask = graph.node("Unsqueeze", features.INPUT_MASK, axes=[2])
     return graph.node("Greater", mask, graph.weight("no token", np.int32(0)))
+
+
+def check_encoder(encoder) -> None:
+    """Raises `InputError` if ONNX files cannot hold the layers of this encoder."""
+    # The class of the family: a subclass of BertEncoder may have another attention.
+    if _onnx_path(encoder.config.family) is None:
+        paths = dict.fromkeys(entry.encoder for entry in families(has=_onnx_path).values())
+        names = ", ".join(path.rpartition(".")[2] for path in paths)
+        raise InputError(
+            f"ONNX files can hold the layers of {names}. {type(encoder).__name__} has others, such as its attention. "
+            "Use another format, such as saved_model."
+        )
+
+
+def onnx_encoder(graph, encoder, inputs: dict[str, str], rows: str = "batch") -> Any:
+    """Adds an encoder to a graph; see `OnnxEncoder` in `encoders/bert/onnx.py`, which it returns."""
+    return imported(_onnx_path(encoder.config.family))(graph, encoder, inputs, rows)
+
+
+def _onnx_path(family: Family) -> str | None:
+    return BERT_ONNX if family.encoder == BERT_ENCODER else family.onnx

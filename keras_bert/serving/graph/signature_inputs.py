@@ -22,6 +22,8 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids, mask or segment numbers of a batch.
 IDS = tf.TensorSpec([None, None], tf.int32)
+# The feature that a serialised example may lack.
+_OPTIONAL = {"text_b"}
 
 
 def signature(**inputs):
@@ -179,3 +181,29 @@ def check_pairs(model) -> None:
     special_tokens.check_pairs()
     if special_tokens.num_between == 1 and not model.config.takes_pairs:
         raise InputError("The model has one segment only (type_vocab_size=1), so it cannot take pairs of texts.")
+
+
+def of_examples(of_texts, input_name: str = "examples", rename=lambda outputs: outputs):
+    """Returns a signature that takes examples, whose bytes features are named as the inputs of another signature.
+
+    A missing second text counts as empty. For an input `[B, C]`, examples may have different numbers of values; missing
+    values are filled with "".
+
+    Args:
+        of_texts: a signature whose inputs are strings `[B]` or `[B, C]`.
+        input_name: the name of the input, the examples, strings `[B]`.
+        rename: function from the outputs of `of_texts` to the outputs of the signature.
+    """
+    features = {spec.name: _feature(spec) for spec in of_texts.input_signature}
+
+    @signature(**{input_name: ([None], tf.string)})
+    def answer(serialized):
+        return rename(of_texts(**tf.io.parse_example(serialized, features)))
+
+    return answer
+
+
+def _feature(spec: tf.TensorSpec):
+    if spec.shape.rank == 1:
+        return tf.io.FixedLenFeature([], tf.string, "" if spec.name in _OPTIONAL else None)
+    return tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True, default_value="")

@@ -11,8 +11,6 @@ Sizes are bounded, and links out of the folder are not followed. The network is 
 """
 
 import dataclasses
-import importlib
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +24,7 @@ from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.program.json_files import checked, member, read_json_object, write_json
 from keras_bert.program.long_work import long_work
 from keras_bert.tokenization.kinds import as_tokenizer, load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -36,8 +34,6 @@ PACKED_FILE = "packed.onnx"
 # The format of exports for TensorFlow Serving, which have `export.json` among their assets.
 SAVED_MODEL = "saved_model"
 _VERSION = 2
-# FlatBuffers and protocol buffers hold at most 2 GiB.
-_MOST_MODEL_BYTES = 1 << 31
 _PORTABLE = "keras_bert.serving.portable"
 
 
@@ -48,25 +44,17 @@ class Format:
     Attributes:
         file: the name of the file in a folder.
         weights: the values of `weights` beside None (float32).
-        writer: module and function `(model, path, weights=None)` that writes the file.
+        writer: import path of the function `(model, path, weights=None)` that writes the file.
     """
 
     file: str
     weights: tuple[str, ...]
-    writer: tuple[str, str]
+    writer: str
 
 
 FORMATS = {
-    "litert": Format(
-        file="model.tflite",
-        weights=("float16", "int8"),
-        writer=(f"{_PORTABLE}.litert_model", "write_litert"),
-    ),
-    "onnx": Format(
-        file="model.onnx",
-        weights=("float16", "int8"),
-        writer=(f"{_PORTABLE}.onnx_model", "write_onnx_folder"),
-    ),
+    "litert": Format("model.tflite", ("float16", "int8"), f"{_PORTABLE}.litert_model.write_litert"),
+    "onnx": Format("model.onnx", ("float16", "int8"), f"{_PORTABLE}.onnx_model.write_onnx_folder"),
 }
 
 
@@ -126,7 +114,7 @@ def write_portable(
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 
-    write = imported(*FORMATS[format].writer)
+    write = registry.imported(FORMATS[format].writer)
     model = portable_model(model, options)
     known_settings = registry.export_of(model).settings
     if options.text_pairs and "text_pairs" not in known_settings:
@@ -147,7 +135,7 @@ def write_portable(
         model.tokenizer.save(folder)
         sums = {name: _size_and_sum(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
         write_description(folder, format, stored_kind(model), settings, longest, weights, sums)
-        _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(model.tokenizer))
+        write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(model.tokenizer), indent=1)
     return os.fspath(path)
 
 
@@ -177,7 +165,7 @@ def write_description(
         "keras_bert": keras_bert.__version__,
         **({} if network is None else {"network": network, "files": others}),
     }
-    _write_json(os.path.join(folder, EXPORT_FILE), description)
+    write_json(os.path.join(folder, EXPORT_FILE), description, indent=1)
 
 
 def check_format(format: str, weights: str | None = None) -> None:
@@ -245,13 +233,11 @@ def network_file(folder: PortableFolder) -> str:
     """Returns the path of the network of a folder.
 
     Raises:
-        InputError: it is missing or too large, or it was changed after the export.
+        InputError: it is missing, or it was changed after the export.
     """
     path = os.path.join(folder.path, FORMATS[folder.format].file)
     if not os.path.isfile(path):
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
-    if os.path.getsize(path) > _MOST_MODEL_BYTES:
-        raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
     _check_unchanged(path, folder.network)
     return path
 
@@ -279,13 +265,3 @@ def _size_and_sum(path: str) -> dict[str, Any]:
 def missing_package(format: str, error: ImportError) -> InputError:
     """Returns the error that says how to install the runtime of a format."""
     return InputError(f"The format {format} needs a package that is not installed ({error}). {how_to_install(format)}")
-
-
-def imported(module: str, name: str):
-    """Returns a function or class of a module, which is imported now."""
-    return getattr(importlib.import_module(module), name)
-
-
-def _write_json(path: str, values: Mapping) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(json.dumps(values, ensure_ascii=False, indent=1) + "\n")

@@ -13,7 +13,6 @@ from keras_bert.serving.portable.row_layouts import Layout
 _OUTPUT = "output"
 # More threads than this do not help small models on short texts.
 _MOST_THREADS = 4
-_IDENTIFIER = b"TFL3"
 
 
 class LiteRTEngine:
@@ -39,10 +38,6 @@ class LiteRTEngine:
         except ImportError as error:
             raise missing_package("litert", error) from error
         file_path = os.fspath(file_path)
-        with open(file_path, "rb") as file:
-            is_litert = file.read(8)[4:] == _IDENTIFIER
-        if not is_litert:
-            raise InputError(f"{file_path} is no LiteRT file: it does not have the mark TFL3. Export the model again.")
         try:
             self._interpreter = Interpreter(
                 file_path, num_threads=num_threads or min(_MOST_THREADS, os.cpu_count() or 1)
@@ -52,7 +47,7 @@ class LiteRTEngine:
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
         except Exception as error:  # a damaged file can raise nearly anything
             raise InputError(
-                f"{file_path} is damaged or of another kind: {_one_line(error)}. Export the model again."
+                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
             ) from error
         self._path = file_path
         self._inputs = {name: details["index"] for name, details in inputs.items()}
@@ -78,7 +73,7 @@ class LiteRTEngine:
         except (RuntimeError, ValueError) as error:
             shapes = ", ".join(f"{name} {np.shape(features[name])}" for name in self._inputs if name in features)
             raise InputError(
-                f"{self._path} cannot compute these features: {shapes}. {_one_line(error)}. Export the model again."
+                f"{self._path} cannot compute these features: {shapes}. {error!s:.300}. Export the model again."
             ) from error
         return found[_OUTPUT] if list(found) == [_OUTPUT] else found
 
@@ -95,7 +90,3 @@ class LiteRTEngine:
                 self._interpreter.set_tensor(index, np.ascontiguousarray(features[name], np.int32))
             self._interpreter.invoke()
             return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -7,9 +7,8 @@ from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.serving.graph.input_divisors import input_divisors
-from keras_bert.serving.graph.onnx_encoders import check_encoder
 from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
-from keras_bert.serving.graph.onnx_heads import inputs_and_outputs
+from keras_bert.serving.graph.onnx_heads import check_encoder, inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
 from keras_bert.serving.portable.folder import PACKED_FILE, missing_package
 

@@ -8,7 +8,7 @@ from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.config.bert_config import check_pooling
 from keras_bert.config.signature_options import SignatureOptions
-from keras_bert.models.encoder_base import encoder_of
+from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 
@@ -92,11 +92,15 @@ def answer_settings(model) -> dict:
 
 
 @contextlib.contextmanager
-def padded(model) -> Iterator[None]:
-    """Makes a model compute padding too: other runtimes lack the operations that computing without it needs."""
+def padded(model, in_server: bool = False) -> Iterator[None]:
+    """Makes a model compute padding too: other runtimes lack the operations that computing without it needs.
+
+    In a server it computes without padding, if it can, since servers combine requests of any length.
+    """
     encoder = encoder_of(model)
     before = encoder.unpadded
-    encoder.unpadded = False
+    can_unpad = UNPADDING in encoder.supports and not getattr(encoder, "output_attentions", False)
+    encoder.unpadded = FEW_SHAPES if in_server and can_unpad else False
     try:
         yield
     finally:

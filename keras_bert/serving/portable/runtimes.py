@@ -5,9 +5,10 @@ import importlib.util
 import warnings
 from typing import Any
 
+from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
-from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, imported, network_file
+from keras_bert.serving.portable.folder import SAVED_MODEL, PortableFolder, network_file
 
 AUTO = "auto"
 PRECISIONS = ("float32", "bfloat16", AUTO)
@@ -39,14 +40,12 @@ class _Kind:
     Attributes:
         format: a key of `FORMATS`, or "saved_model".
         package: the Python package of the runtime.
-        extra: the extra of setup.py that installs it.
-        engine: module and class `(path, num_threads)` that runs a file of the format.
+        engine: import path of the class `(path, num_threads)` that runs a file of the format.
     """
 
     format: str
     package: str
-    extra: str = ""
-    engine: tuple[str, str] = ("", "")
+    engine: str = ""
 
     def is_installed(self) -> bool:
         found = importlib.util.find_spec(self.package)
@@ -55,9 +54,9 @@ class _Kind:
 
 RUNTIMES = {
     "tensorflow": _Kind(SAVED_MODEL, "tensorflow"),
-    "onnxruntime": _Kind("onnx", "onnxruntime", "onnx", (f"{_PORTABLE}.onnx_engine", "OnnxEngine")),
-    "openvino": _Kind("onnx", "openvino", "openvino", (f"{_PORTABLE}.openvino_engine", "OpenVinoEngine")),
-    "litert": _Kind("litert", "ai_edge_litert", "litert", (f"{_PORTABLE}.litert_engine", "LiteRTEngine")),
+    "onnxruntime": _Kind("onnx", "onnxruntime", f"{_PORTABLE}.onnx_engine.OnnxEngine"),
+    "openvino": _Kind("onnx", "openvino", f"{_PORTABLE}.openvino_engine.OpenVinoEngine"),
+    "litert": _Kind("litert", "ai_edge_litert", f"{_PORTABLE}.litert_engine.LiteRTEngine"),
 }
 
 
@@ -75,12 +74,12 @@ def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
     """Returns the engine that runs the network of a LiteRT or ONNX folder, and the choice of the runtime.
 
     Raises:
-        InputError: the network is missing, too large or damaged; or no runtime that can run it as wanted is installed.
+        InputError: the network is missing or damaged; or no runtime that can run it as wanted is installed.
     """
     path = network_file(folder)
     name, reason = _chosen(folder, wanted)
     options = {"precision": wanted.precision, "callers": wanted.callers} if name == "openvino" else {}
-    engine = imported(*RUNTIMES[name].engine)(path, wanted.num_threads, **options)
+    engine = registry.imported(RUNTIMES[name].engine)(path, wanted.num_threads, **options)
     if name == "openvino" and folder.weights == "int8":
         warnings.warn(f"{folder.path}: {_SLOW_IN_OPENVINO}. Use runtime='onnxruntime'.", stacklevel=5)
     precision = "int8" if folder.weights == "int8" else getattr(engine, "precision", "float32")

@@ -53,7 +53,7 @@ class RunnableSignature:
         except self._errors as error:
             raise InputError(
                 f"The signature {self._name} of {self._folder} cannot answer as its {EXPORT_FILE} says: "
-                f"{' '.join(str(error).split())[:300]}. Export the model again."
+                f"{error!s:.300}. Export the model again."
             ) from error
 
 

@@ -4,7 +4,6 @@ import tensorflow as tf
 
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.serving.graph import answer_operations
-from keras_bert.serving.graph.examples import of_examples
 from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, encoder_of_rows
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
@@ -12,6 +11,7 @@ from keras_bert.serving.graph.signature_inputs import (
     IDS,
     check_pairs,
     model_inputs,
+    of_examples,
     packer,
     row_signatures,
     signature,

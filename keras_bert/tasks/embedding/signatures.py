@@ -8,8 +8,7 @@ import tensorflow as tf
 from keras_bert.config.bert_config import check_pooling
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.errors import InputError
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_of_rows, inputs_of
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_of_rows, inputs_of, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import array, dense, stored_name
 from keras_bert.serving.graph.onnx_sequences import PackedSequences, RowSequences
 from keras_bert.serving.graph.row_groups import run_rows

@@ -7,8 +7,7 @@ from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, PREDICTIONS, inputs_of
+from keras_bert.serving.graph.onnx_heads import BATCH, PREDICTIONS, inputs_of, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import array, dense, layer_norm, stored_name
 from keras_bert.serving.graph.row_groups import compute_in_groups
 from keras_bert.serving.graph.signature_inputs import IDS, cut, model_inputs, row_signatures, signature

@@ -5,8 +5,7 @@ import tensorflow as tf
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, CHOICES, LENGTH, OUTPUT
+from keras_bert.serving.graph.onnx_heads import BATCH, CHOICES, LENGTH, OUTPUT, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import (

@@ -1,8 +1,7 @@
 """Models of pre-training as ONNX operations; see `Task.onnx` in `registry.py`."""
 
 from keras_bert.records import features
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, inputs_of
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, inputs_of, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import dense, layer_norm
 from keras_bert.tasks.masked_lm.signatures import masked_lm_logits
 

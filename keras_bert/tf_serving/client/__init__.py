@@ -21,13 +21,7 @@ Example:
 """
 
 from keras_bert.tf_serving.client.clients import AsyncGrpcClient, AsyncRestClient, GrpcClient, RestClient
-from keras_bert.tf_serving.client.errors import (
-    DeadlineExceeded,
-    InvalidRequest,
-    NotFound,
-    ServingError,
-    Unavailable,
-)
+from keras_bert.tf_serving.client.errors import DeadlineExceeded, InvalidRequest, NotFound, ServingError, Unavailable
 
 __all__ = [
     "AsyncGrpcClient",

@@ -7,9 +7,11 @@ float32 to read it back: `.astype(numpy.float32)` restores the model's number ex
 import base64
 import binascii
 import dataclasses
+import functools
 import json
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +21,6 @@ from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion,
 from keras_bert.tf_serving.client.request_batches import bytes_to_string, map_strings
 
 _SHOWN_CHARACTERS = 200
-# The errors of reading JSON that has another structure.
-_MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +29,22 @@ class HttpRequest:
 
     path: str
     body: bytes | None = None
+
+
+def _reads_json(read: Callable[["RestFormat", Any], Any]) -> Callable[["RestFormat", bytes], Any]:
+    """Makes a method that takes an answer of one that takes its JSON. Any other answer raises a `ServingError`."""
+
+    @functools.wraps(read)
+    def read_answer(self, answer):
+        try:
+            # TF Serving writes strings as they are, so that an answer need not be UTF-8.
+            return read(self, json.loads(answer.decode("utf-8", "surrogateescape")))
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            text = answer.decode("utf-8", "replace")[:_SHOWN_CHARACTERS]
+            message = f"the answer is not one of TF Serving's API: {text!r}"
+            raise serving_error(self.server, "UNKNOWN", message) from error
+
+    return read_answer
 
 
 class RestFormat:
@@ -52,70 +68,61 @@ class RestFormat:
         columns = {name: _json_value(array) for name, array in inputs.items()}
         return self._post("predict", {"signature_name": signature_name, "inputs": columns})
 
-    def read_predict(self, answer: bytes) -> dict[str | None, np.ndarray]:
+    @_reads_json
+    def read_predict(self, answer: Any) -> dict[str | None, np.ndarray]:
         """Returns the outputs by name. The only output of a signature has no name in JSON; it is None here."""
-        outputs = self._member(self._read(answer), "outputs")
+        outputs = answer["outputs"]
         # A string of bytes is a JSON object too.
         named = isinstance(outputs, dict) and outputs.keys() != {"b64"}
-        return {name: self._array(value) for name, value in (outputs.items() if named else [(None, outputs)])}
+        return {name: _array(value) for name, value in (outputs.items() if named else [(None, outputs)])}
 
     def classify(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
         return self._post("classify", {"signature_name": signature_name, "examples": _examples(inputs)})
 
-    def read_classify(self, answer: bytes) -> dict[str, np.ndarray]:
-        try:  # the documentation says "result", TF Serving writes "results"
-            rows = [
-                [(label, float(score)) for label, score in row] for row in self._member(self._read(answer), "results")
-            ]
-            scores = np.array([[score for _, score in row] for row in rows], np.float64)
-            classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
-            return {"classes": classes.reshape(scores.shape), "scores": scores}
-        except _MALFORMED as error:
-            raise self._strange(answer) from error
+    @_reads_json
+    def read_classify(self, answer: Any) -> dict[str, np.ndarray]:
+        # The documentation says "result", TF Serving writes "results".
+        rows = [[(label, float(score)) for label, score in row] for row in answer["results"]]
+        scores = np.array([[score for _, score in row] for row in rows], np.float64)
+        classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
+        return {"classes": classes.reshape(scores.shape), "scores": scores}
 
     def regress(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
         return self._post("regress", {"signature_name": signature_name, "examples": _examples(inputs)})
 
-    def read_regress(self, answer: bytes) -> np.ndarray:
-        try:
-            return np.array([float(score) for score in self._member(self._read(answer), "results")])
-        except _MALFORMED as error:
-            raise self._strange(answer) from error
+    @_reads_json
+    def read_regress(self, answer: Any) -> np.ndarray:
+        return np.array([float(score) for score in answer["results"]])
 
     def status(self) -> HttpRequest:
         return HttpRequest(self._path)
 
-    def read_status(self, answer: bytes) -> list[ModelVersion]:
-        try:
-            return [
-                ModelVersion(
-                    int(version["version"]),
-                    version["state"],
-                    version.get("status", {}).get("error_code", "OK"),
-                    version.get("status", {}).get("error_message", ""),
-                )
-                for version in self._member(self._read(answer), "model_version_status")
-            ]
-        except _MALFORMED as error:
-            raise self._strange(answer) from error
+    @_reads_json
+    def read_status(self, answer: Any) -> list[ModelVersion]:
+        return [
+            ModelVersion(
+                int(version["version"]),
+                version["state"],
+                version.get("status", {}).get("error_code", "OK"),
+                version.get("status", {}).get("error_message", ""),
+            )
+            for version in answer["model_version_status"]
+        ]
 
     def metadata(self) -> HttpRequest:
         return HttpRequest(f"{self._path}/metadata")
 
-    def read_metadata(self, answer: bytes) -> ModelMetadata:
-        whole = self._read(answer)
-        try:
-            signatures = {
-                name: Signature(
-                    {key: _tensor(info) for key, info in signature.get("inputs", {}).items()},
-                    {key: _tensor(info) for key, info in signature.get("outputs", {}).items()},
-                    signature.get("method_name", ""),
-                )
-                for name, signature in whole["metadata"]["signature_def"]["signature_def"].items()
-            }
-            return ModelMetadata(whole["model_spec"]["name"], int(whole["model_spec"]["version"]), signatures)
-        except _MALFORMED as error:
-            raise self._strange(answer) from error
+    @_reads_json
+    def read_metadata(self, answer: Any) -> ModelMetadata:
+        signatures = {
+            name: Signature(
+                {key: _tensor(info) for key, info in signature.get("inputs", {}).items()},
+                {key: _tensor(info) for key, info in signature.get("outputs", {}).items()},
+                signature.get("method_name", ""),
+            )
+            for name, signature in answer["metadata"]["signature_def"]["signature_def"].items()
+        }
+        return ModelMetadata(answer["model_spec"]["name"], int(answer["model_spec"]["version"]), signatures)
 
     def checked(self, status: int, answer: bytes) -> bytes:
         """Returns an answer with the status 200. Raises a `ServingError` for any other status."""
@@ -132,33 +139,6 @@ class RestFormat:
         # There are no surrogates left: `_json_value` encodes invalid UTF-8 as base64.
         return HttpRequest(f"{self._path}:{verb}", json.dumps(body, ensure_ascii=False).encode("utf-8"))
 
-    def _read(self, answer: bytes):
-        try:
-            # TF Serving writes strings as they are, so that an answer need not be UTF-8.
-            return json.loads(answer.decode("utf-8", "surrogateescape"))
-        except (ValueError, RecursionError) as error:
-            raise self._strange(answer) from error
-
-    def _member(self, value, name: str):
-        if not isinstance(value, dict) or name not in value:
-            raise self._strange(json.dumps(value).encode())
-        return value[name]
-
-    def _array(self, value) -> np.ndarray:
-        try:
-            first = value
-            while isinstance(first, list) and first:
-                first = first[0]
-            if not isinstance(first, (str, dict)):
-                return _numbers(value)
-            return map_strings(_python_string, np.array(value, object))
-        except _MALFORMED as error:
-            raise self._strange(json.dumps(value).encode()) from error
-
-    def _strange(self, answer: bytes):
-        text = answer.decode("utf-8", "replace")[:_SHOWN_CHARACTERS]
-        return serving_error(self.server, "UNKNOWN", f"the answer is not one of TF Serving's API: {text!r}")
-
 
 def _json_value(array: np.ndarray):
     """Returns an array as nested lists; strings that are not UTF-8 as {"b64": ...}."""
@@ -174,7 +154,12 @@ def _json_string(data: bytes):
     return text if isinstance(text, str) else {"b64": base64.b64encode(text).decode("ascii")}
 
 
-def _numbers(value) -> np.ndarray:
+def _array(value) -> np.ndarray:
+    first = value
+    while isinstance(first, list) and first:
+        first = first[0]
+    if isinstance(first, (str, dict)):
+        return map_strings(_python_string, np.array(value, object))
     array = np.array(value)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"not numbers: {value!r}")

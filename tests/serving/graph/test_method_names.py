@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.graph.method_names import name_methods
+from keras_bert.serving.export import name_methods
 
 
 def test_classify_and_regress_are_named_as_servers_name_them_and_the_fingerprint_is_that_of_the_file(tmp_path):

@@ -3,8 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.serving.graph import answer_operations
-from keras_bert.serving.graph.onnx_encoders import onnx_encoder
-from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of
+from keras_bert.serving.graph.onnx_heads import BATCH, OUTPUT, inputs_of, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures
