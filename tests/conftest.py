@@ -70,6 +70,24 @@ def run_here(monkeypatch, capsys):
 
 
 @pytest.fixture
+def done_here(run_here):
+    """Runs a command that succeeds, as `run_here` does -> its output."""
+    return lambda *arguments, **options: _output(run_here(*arguments, **options), 0)
+
+
+@pytest.fixture
+def refused_here(run_here):
+    """Runs a command that ends with the exit code 1, as `run_here` does -> its output."""
+    return lambda *arguments, **options: _output(run_here(*arguments, **options), 1)
+
+
+def _output(result, expected_code):
+    code, printed = result
+    assert code == expected_code, printed.err
+    return printed
+
+
+@pytest.fixture
 def python_tokenizer(monkeypatch):
     """Replaces the graph tokenizer, which takes seconds to build, by the reference tokenizer, with the same ids."""
     from python_encoder import python_encoder

@@ -78,6 +78,17 @@ def write_records(path, records, compression=""):
     return str(path)
 
 
+def unmasked(batch):
+    """Returns the ids with the predicted tokens put back, and bool, whether each is predicted."""
+    ids = batch["input_ids"].copy()
+    rows, places = np.nonzero(batch["masked_lm_weights"])
+    columns = batch["masked_lm_positions"][rows, places]
+    ids[rows, columns] = batch["masked_lm_ids"][rows, places]
+    is_predicted = np.zeros(ids.shape, bool)
+    is_predicted[rows, columns] = True
+    return ids, is_predicted
+
+
 def assert_same_batches(left, right):
     """Checks that two lists of batches, which map the name of a feature to its numbers, are equal."""
     assert len(left) == len(right)

@@ -9,17 +9,17 @@ import zlib
 import numpy as np
 
 SMALL = dict(num_hidden_layers=3, hidden_size=24, num_attention_heads=4, intermediate_size=60)
-ROBERTA = dict(
+MPNET = dict(
     SMALL,
     vocab_size=211,
     max_position_embeddings=42,
-    type_vocab_size=1,
     layer_norm_eps=1e-5,
     hidden_act="gelu",
     pad_token_id=1,
     bos_token_id=0,
     eos_token_id=2,
 )
+ROBERTA = dict(MPNET, type_vocab_size=1)
 DEBERTA = dict(
     SMALL,
     model_type="deberta-v2",
@@ -35,33 +35,22 @@ DEBERTA = dict(
     pooler_hidden_act="gelu",
     pooler_hidden_size=24,
 )
+# as microsoft/deberta-v3-base
+DEBERTA_V3 = dict(
+    DEBERTA,
+    type_vocab_size=0,
+    position_biased_input=False,
+    share_att_key=True,
+    norm_rel_ebd="layer_norm",
+    position_buckets=8,
+)
 ROTARY = dict(SMALL, vocab_size=211, intermediate_size=40, max_position_embeddings=64)
 GTE = dict(ROTARY, model_type="gte", hidden_act="gelu", layer_norm_eps=1e-12)
 CONFIGS = {
     "xlm-roberta": dict(ROBERTA, model_type="xlm-roberta"),
     "camembert": dict(ROBERTA, model_type="camembert"),
-    "mpnet": dict(
-        SMALL,
-        model_type="mpnet",
-        vocab_size=211,
-        max_position_embeddings=42,
-        layer_norm_eps=1e-5,
-        hidden_act="gelu",
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-        relative_attention_num_buckets=32,
-    ),
-    # as microsoft/deberta-v3-base
-    "deberta-v3": dict(
-        DEBERTA,
-        type_vocab_size=0,
-        position_biased_input=False,
-        share_att_key=True,
-        norm_rel_ebd="layer_norm",
-        position_buckets=8,
-        legacy=False,
-    ),
+    "mpnet": dict(MPNET, model_type="mpnet", relative_attention_num_buckets=32),
+    "deberta-v3": dict(DEBERTA_V3, legacy=False),
     # the other value of every switch
     "deberta-v2": dict(
         DEBERTA,
@@ -78,17 +67,7 @@ CONFIGS = {
     "deberta-v2-c2p": dict(DEBERTA, type_vocab_size=0, pos_att_type="c2p", position_buckets=8),
     "deberta-v2-p2c": dict(DEBERTA, type_vocab_size=0, pos_att_type="p2c", position_buckets=8),
     # as microsoft/deberta-v2-xlarge, with its convolution beside the first layer
-    "deberta-v2-conv": dict(
-        DEBERTA,
-        type_vocab_size=0,
-        position_biased_input=False,
-        share_att_key=True,
-        norm_rel_ebd="layer_norm",
-        position_buckets=8,
-        conv_kernel_size=3,
-        conv_act="gelu",
-        attention_head_size=6,
-    ),
+    "deberta-v2-conv": dict(DEBERTA_V3, conv_kernel_size=3, conv_act="gelu", attention_head_size=6),
     "nomic_bert": dict(
         ROTARY,
         model_type="nomic_bert",
@@ -113,10 +92,6 @@ CONFIGS = {
         tie_word_embeddings=False,
     ),
     "gte": dict(GTE, type_vocab_size=1, rope_parameters=dict(rope_type="default", rope_theta=20000.0), pad_token_id=1),
-    # as gte-base-en-v1.5: no segment table
-    "gte-en": dict(
-        GTE, type_vocab_size=0, rope_parameters=dict(rope_type="default", rope_theta=500000.0), pad_token_id=0
-    ),
     "jina_embeddings_v3": dict(
         ROBERTA,
         model_type="jina_embeddings_v3",
@@ -163,66 +138,29 @@ CONFIGS = {
         sep_token_id=1,
     ),
 }
-ARCHITECTURES = {
-    "xlm-roberta": dict(
-        base="XLMRobertaModel",
-        sequence="XLMRobertaForSequenceClassification",
-        token="XLMRobertaForTokenClassification",
-        qa="XLMRobertaForQuestionAnswering",
-        mlm="XLMRobertaForMaskedLM",
-    ),
-    "camembert": dict(base="CamembertModel", mlm="CamembertForMaskedLM"),
-    "mpnet": dict(
-        base="MPNetModel",
-        sequence="MPNetForSequenceClassification",
-        token="MPNetForTokenClassification",
-        qa="MPNetForQuestionAnswering",
-        mlm="MPNetForMaskedLM",
-    ),
-    "deberta-v3": dict(
-        base="DebertaV2Model",
-        sequence="DebertaV2ForSequenceClassification",
-        token="DebertaV2ForTokenClassification",
-        qa="DebertaV2ForQuestionAnswering",
-        mlm="DebertaV2ForMaskedLM",
-    ),
-    "deberta-v2": dict(
-        base="DebertaV2Model",
-        sequence="DebertaV2ForSequenceClassification",
-        token="DebertaV2ForTokenClassification",
-        qa="DebertaV2ForQuestionAnswering",
-        mlm="DebertaV2ForMaskedLM",
-    ),
-    "deberta-v2-c2p": dict(base="DebertaV2Model"),
-    "deberta-v2-p2c": dict(base="DebertaV2Model"),
-    "deberta-v2-conv": dict(base="DebertaV2Model"),
-    "nomic_bert": dict(
-        base="NomicBertModel",
-        sequence="NomicBertForSequenceClassification",
-        token="NomicBertForTokenClassification",
-        mlm="NomicBertForMaskedLM",
-    ),
-    "eurobert": dict(
-        base="EuroBertModel",
-        sequence="EuroBertForSequenceClassification",
-        token="EuroBertForTokenClassification",
-        mlm="EuroBertForMaskedLM",
-    ),
-    "gte": dict(
-        base="GteModel",
-        sequence="GteForSequenceClassification",
-        token="GteForTokenClassification",
-        mlm="GteForMaskedLM",
-    ),
-    "gte-en": dict(base="GteModel"),
-    "jina_embeddings_v3": dict(
-        base="JinaEmbeddingsV3Model",
-        sequence="JinaEmbeddingsV3ForSequenceClassification",
-        qa="JinaEmbeddingsV3ForQuestionAnswering",
-        mlm="JinaEmbeddingsV3ForMaskedLM",
-    ),
-    "gemma3_text": dict(base="Gemma3TextModel"),
-    "mmbert": dict(base="ModernBertModel", mlm="ModernBertForMaskedLM"),
+# The names of transformers' classes: of a family, and what follows for a head.
+CLASSES = {
+    "xlm-roberta": "XLMRoberta",
+    "camembert": "Camembert",
+    "mpnet": "MPNet",
+    "deberta-v3": "DebertaV2",
+    "deberta-v2": "DebertaV2",
+    "deberta-v2-c2p": "DebertaV2",
+    "deberta-v2-p2c": "DebertaV2",
+    "deberta-v2-conv": "DebertaV2",
+    "nomic_bert": "NomicBert",
+    "eurobert": "EuroBert",
+    "gte": "Gte",
+    "jina_embeddings_v3": "JinaEmbeddingsV3",
+    "gemma3_text": "Gemma3Text",
+    "mmbert": "ModernBert",
+}
+HEADS = {
+    "base": "Model",
+    "sequence": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "qa": "ForQuestionAnswering",
+    "mlm": "ForMaskedLM",
 }
 # Families whose config has a table of segments with two rows; the others get segment ids 0.
 WITH_SEGMENTS = ("deberta-v2", "nomic_bert")
@@ -230,7 +168,7 @@ WITH_SEGMENTS = ("deberta-v2", "nomic_bert")
 
 def config_values(family: str, head: str) -> dict:
     """Returns the content of config.json."""
-    values = dict(CONFIGS[family], architectures=[ARCHITECTURES[family][head]])
+    values = dict(CONFIGS[family], architectures=[CLASSES[family] + HEADS[head]])
     labels = {"sequence": ["red", "green", "blue"], "token": [f"L{number}" for number in range(5)]}.get(head)
     if labels:
         values["id2label"] = {str(number): label for number, label in enumerate(labels)}

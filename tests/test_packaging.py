@@ -110,11 +110,6 @@ def test_the_packages_import_from_the_wheel(installed, tmp_path):
     assert all(str(installed) in path for path in result.stdout.split())
 
 
-def test_importing_keras_bert_imports_no_slow_package(installed, tmp_path):
-    result = run_outside_the_clone(installed, tmp_path, f"import sys, keras_bert; {NAME_SLOW}")
-    assert result.stdout == "slow:\n"
-
-
 def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("METADATA"))

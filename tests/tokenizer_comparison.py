@@ -16,6 +16,12 @@ def differences(graph, python, texts: Sequence[bytes]) -> list[str]:
     return lines
 
 
+def assert_ids_of(theirs, ours, texts: Sequence[str], *about) -> None:
+    """Asserts that a tokenizer gives texts the ids of one of the package tokenizers."""
+    for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
+        assert ours.encode(text) == encoding.ids, (text, encoding.tokens, *about)
+
+
 def expected_in_bytes(python, text: bytes) -> list[list[int]]:
     """Ids, starts and ends by the Python tokenizer, offsets in bytes of `text`."""
     ids, starts, ends = python.tokenize_with_offsets(text)

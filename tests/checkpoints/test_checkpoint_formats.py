@@ -358,9 +358,3 @@ def test_new_tokens_that_words_are_never_cut_into_are_found_as_a_whole(tmp_path)
         BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["##Zed"])
     with pytest.raises(InputError, match="already has zebra"):
         BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["zebra", "zebra"])
-
-
-def test_a_token_that_is_there_is_not_added_again(tmp_path):
-    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
-    with pytest.raises(InputError, match="the vocabulary already has fox"):
-        BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["fox"])

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
-from tiny_checkpoints import FEATURES, random_checkpoint
+from tiny_checkpoints import FEATURES, change_json, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import tensorflow_checkpoint
@@ -38,10 +38,6 @@ def copied(written, tmp_path):
         return shutil.copytree(written / format, tmp_path / format)
 
     return copy
-
-
-def changed_json(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 # HDF5
@@ -317,10 +313,10 @@ def test_json_that_is_nested_too_deep_is_refused(format, file, content, copied):
 )
 def test_half_of_a_surrogate_pair_in_json_is_refused(format, file, copied):
     folder = copied(format)
-    changed_json(folder / file, id2label={"0": "a", "1": "b\ud800"})
+    change_json(folder / file, id2label={"0": "a", "1": "b\ud800"})
     with pytest.raises(InputError, match=rf"{file} has a string with half of a surrogate pair, .ud800, [^\n]*$"):
         read_checkpoint(folder)
-    changed_json(folder / file, id2label=None)
+    change_json(folder / file, id2label=None)
     assert read_checkpoint(folder).tensors
     assert parse_json_object('{"a": "\\ud83d\\ude00"}', "a whole pair") == {"a": "\U0001f600"}
 
@@ -336,7 +332,7 @@ def test_json_that_is_larger_than_any_config_is_refused(copied):
 @pytest.mark.parametrize("format", ["huggingface", "google", "keras_bert"])
 def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
     folder = copied(format)
-    changed_json(folder / ("config.json" if format == "huggingface" else "bert_config.json"), num_hidden_layers=10**9)
+    change_json(folder / ("config.json" if format == "huggingface" else "bert_config.json"), num_hidden_layers=10**9)
     with pytest.raises(InputError, match="num_hidden_layers must be .* at most 10,000. Received: 1000000000"):
         read_checkpoint(folder)
 
@@ -362,7 +358,7 @@ def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
 )
 def test_a_value_of_the_wrong_type_is_named(file, changes, message, copied):
     folder = copied("huggingface")
-    changed_json(folder / file, **changes)
+    change_json(folder / file, **changes)
     with pytest.raises(InputError, match=f"{file}: [^\n]*{message}[^\n]*$"):
         read_checkpoint(folder)
 
@@ -388,7 +384,7 @@ def test_a_map_of_weights_of_the_wrong_type_is_refused(weight_map, copied):
 )
 def test_a_model_folder_cannot_make_its_class_do_anything_else(entry, message, copied):
     folder = copied("keras_bert")
-    changed_json(folder / "bert_config.json", keras_bert={"format": 1, **entry})
+    change_json(folder / "bert_config.json", keras_bert={"format": 1, **entry})
     with pytest.raises(InputError, match=f"bert_config.json: [^\n]*({message})[^\n]*$"):
         read_checkpoint(folder)
 
@@ -396,7 +392,7 @@ def test_a_model_folder_cannot_make_its_class_do_anything_else(entry, message, c
 @pytest.mark.parametrize("change", [{"output_weights": ["a"]}, {"labels": 5}, {"labels": [1, 2]}, {"problem_type": []}])
 def test_what_google_folders_say_about_tasks_has_the_right_types(change, copied):
     folder = copied("google")
-    changed_json(folder / "bert_config.json", keras_bert={"output_weights": "classifier", **change})
+    change_json(folder / "bert_config.json", keras_bert={"output_weights": "classifier", **change})
     with pytest.raises(InputError, match="bert_config.json: .* must be"):
         read_checkpoint(folder)
 

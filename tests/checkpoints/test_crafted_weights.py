@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from checkpoints.test_crafted_checkpoints import (
     INDEX_HEADER,
-    changed_json,
     entry,
     index_block,
     index_table,
@@ -19,7 +18,7 @@ from checkpoints.test_crafted_checkpoints import (
     write_varint,
 )
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
-from tiny_checkpoints import random_checkpoint
+from tiny_checkpoints import change_json, random_checkpoint
 from tiny_models import make_model
 
 from keras_bert.checkpoints import checkpoint as form
@@ -147,7 +146,7 @@ def test_a_config_whose_names_alone_would_fill_the_memory_is_refused(changes, fo
     if "cutoffs" in changes:
         shape = {"model_type": "transfo-xl", "vocab_size": 2**30, "hidden_size": 2**30, "embedding_size": 2**30}
         changes = {**shape, "type_vocab_size": 0, "cutoffs": list(range(1, 16)), "div_val": 4, "intermediate_size": 8}
-    changed_json(folder / "bert_config.json", **changes)
+    change_json(folder / "bert_config.json", **changes)
     with pytest.raises(InputError, match="blocks at most|at most 8 cutoffs"):
         read_checkpoint(folder)
 
@@ -158,7 +157,7 @@ def test_labels_of_a_folder_without_weights_for_them_do_not_fill_the_memory(fold
         del file["classifier"]
     entry = json.loads((folder / "bert_config.json").read_text())["keras_bert"]
     labels = [f"{number:x}" for number in range(700_000)]
-    changed_json(folder / "bert_config.json", keras_bert={**entry, "labels": labels})
+    change_json(folder / "bert_config.json", keras_bert={**entry, "labels": labels})
     with pytest.raises(InputError, match="its settings require [0-9,]+ numbers for classifier, which its files do not"):
         pretrained.from_pretrained(None, folder)
 

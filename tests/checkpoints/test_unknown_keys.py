@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 from checkpoints.test_checkpoints_of_other_keras import checkpoint_of, write_preset
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from places import TESTS
+from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint
 from tiny_families import config_of
 
 from keras_bert.checkpoints import checkpoint as form
@@ -143,10 +144,8 @@ def test_an_unknown_key_of_a_tokenizer_is_refused_by_name(write, place, tmp_path
 @pytest.mark.parametrize("change", [{"prepend_scheme": "never"}, {"replacement": "_"}, {"add_prefix_space": False}])
 def test_a_splitter_that_cuts_otherwise_is_refused(change, tmp_path):
     unigram(tmp_path)
-    file = tmp_path / "tokenizer.json"
-    values = json.loads(file.read_text())
-    values["pre_tokenizer"] |= change
-    file.write_text(json.dumps(values))
+    pre_tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())["pre_tokenizer"]
+    change_json(tmp_path / "tokenizer.json", pre_tokenizer=pre_tokenizer | change)
     with pytest.raises(InputError, match=f"{next(iter(change))} is .* which would change the results"):
         read_tokenizer(tmp_path, 8)
 
@@ -194,150 +193,32 @@ def test_unknown_keys_of_a_file_that_a_static_model_does_not_need_are_noted(tmp_
 def test_settings_for_writing_texts_are_noted(tmp_path):
     save(TextToText(CONFIG), tmp_path / "folder", "huggingface")
     file = tmp_path / "folder" / "generation_config.json"
-    values = json.loads(file.read_text())
-    file.write_text(json.dumps(values | {"num_beams": 4, "transformers_version": "5.0"}))
+    change_json(file, num_beams=4, transformers_version="5.0")
     found = read_checkpoint(tmp_path / "folder").remarks
     assert "the folder has settings that are not used: 'num_beams'=4" in found
-    file.write_text(json.dumps(values | {"decoder_start_token_id": 5}))
+    change_json(file, decoder_start_token_id=5)
     with pytest.raises(InputError, match="texts begin with the token 5 .* Only .CLS., 2, and .SEP., 3, are supported"):
         read_checkpoint(tmp_path / "folder")
 
 
-BASE = {
-    "_name_or_path": "a/b", "architectures": ["XModel"], "attention_probs_dropout_prob": 0.1, "bos_token_id": 0,
-    "classifier_dropout": None, "eos_token_id": 2, "finetuning_task": "ner", "gradient_checkpointing": False,
-    "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "id2label": {"0": "O"}, "initializer_range": 0.02,
-    "intermediate_size": 3072, "is_decoder": False, "label2id": {"O": 0}, "layer_norm_eps": 1e-12, "max_length": 128,
-    "model_type": "bert", "num_attention_heads": 12, "num_labels": 2, "output_past": True, "padding": "max_length",
-    "position_embedding_type": "absolute", "problem_type": "single_label_classification", "pruned_heads": {},
-    "torch_dtype": "float32", "torchscript": False, "transformers_version": "4.40.0", "use_cache": True,
-    "type_vocab_size": 2, "use_bfloat16": False, "vocab_size": 30522, "tokenizer_class": "BertTokenizer",
-}  # fmt: skip
-# Keys of published files beside these.
-PUBLISHED = {
-    "multilingual bert": ("bert", {
-        "directionality": "bidi", "pooler_fc_size": 768, "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
-        "pooler_size_per_head": 128, "pooler_type": "first_token_transform", "_num_labels": 9,
-    }),
-    "tiny bert": ("bert", {"cell": {}, "emb_size": 312, "pre_trained": "", "structure": [], "training": ""}),
-    "ms-marco": ("bert", {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}),
-    "squad2": ("roberta", {"language": "english", "name": "Roberta"}),
-    "albert v1": ("albert", {
-        "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "embedding_size": 128, "gap_size": 0,
-        "inner_group_num": 1, "layers_to_keep": [], "net_structure_type": 0, "num_hidden_groups": 1,
-        "num_memory_blocks": 0,
-    }),
-    "distilbert": ("distilbert", {
-        "activation": "gelu", "attention_dropout": 0.1, "dim": 768, "dropout": 0.1, "hidden_dim": 3072, "n_heads": 12,
-        "n_layers": 6, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False,
-        "tie_weights_": True,
-    }),
-    "electra": ("electra", {
-        "embedding_size": 128, "summary_activation": "gelu", "summary_last_dropout": 0.1, "summary_type": "first",
-        "summary_use_proj": True,
-    }),
-    "longformer": ("longformer", {
-        "attention_mode": "longformer", "attention_window": [512] * 12, "ignore_attention_mask": False,
-        "sep_token_id": 2,
-    }),
-    "bigbird": ("big_bird", {
-        "attention_type": "block_sparse", "block_size": 64, "num_random_blocks": 3, "rescale_embeddings": False,
-        "sep_token_id": 66, "use_bias": True,
-    }),
-    "mobilebert": ("mobilebert", {
-        "classifier_activation": False, "embedding_size": 128, "intra_bottleneck_size": 128,
-        "key_query_shared_bottleneck": True, "normalization_type": "no_norm", "num_feedforward_networks": 4,
-        "trigram_input": True, "true_hidden_size": 128, "use_bottleneck": True, "use_bottleneck_attention": False,
-    }),
-    "xlnet": ("xlnet", {
-        "attn_type": "bi", "bi_data": False, "clamp_len": -1, "d_head": 64, "d_inner": 3072, "d_model": 768,
-        "dropout": 0.1, "end_n_top": 5, "ff_activation": "gelu", "mem_len": None, "n_head": 12, "n_layer": 12,
-        "reuse_len": None, "same_length": False, "start_n_top": 5, "summary_activation": "tanh",
-        "summary_last_dropout": 0.1, "summary_type": "last", "summary_use_proj": True, "untie_r": True,
-        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 250}},
-    }),
-    "modernbert": ("modernbert", {
-        "attention_bias": False, "attention_dropout": 0.0, "classifier_activation": "gelu", "classifier_bias": False,
-        "classifier_pooling": "mean", "cls_token_id": 50281, "decoder_bias": True, "deterministic_flash_attn": False,
-        "embedding_dropout": 0.0, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
-        "hidden_activation": "gelu", "initializer_cutoff_factor": 2.0, "local_attention": 128,
-        "local_rope_theta": 10000.0, "mlp_bias": False, "mlp_dropout": 0.0, "norm_bias": False, "norm_eps": 1e-05,
-        "reference_compile": None, "repad_logits_with_grad": False, "sep_token_id": 50282,
-        "sparse_pred_ignore_index": -100, "sparse_prediction": False,
-    }),
-    "mmbert": ("modernbert", {"layer_norm_eps": 1e-05, "position_embedding_type": "sans_pos"}),
-    "deberta v2": ("deberta-v2", {
-        "attention_head_size": 64, "conv_act": "gelu", "conv_kernel_size": 3, "max_relative_positions": -1,
-        "norm_rel_ebd": "layer_norm", "pooler_dropout": 0, "pooler_hidden_act": "gelu", "pooler_hidden_size": 1536,
-        "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "position_buckets": 256,
-        "relative_attention": True, "share_att_key": True, "type_vocab_size": 0, "legacy": True,
-    }),
-    "mpnet": ("mpnet", {"relative_attention_num_buckets": 32}),
-    "nomic": ("nomic_bert", {
-        "activation_function": "swiglu", "attn_pdrop": 0.0, "auto_map": {}, "causal": False, "dense_seq_output": True,
-        "embd_pdrop": 0.0, "fused_bias_fc": True, "fused_dropout_add_ln": True, "layer_norm_epsilon": 1e-12,
-        "max_trained_positions": 2048, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "moe_every_n_layers": 0,
-        "n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 8192, "num_experts": 0,
-        "pad_vocab_size_multiple": 64, "parallel_block": False, "parallel_block_tied_norm": False, "prenorm": False,
-        "qkv_proj_bias": False, "reorder_and_upcast_attn": False, "resid_pdrop": 0.0, "rotary_emb_base": 1000,
-        "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
-        "rotary_scaling_factor": 2, "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True,
-        "summary_activation": None, "summary_first_dropout": 0.0, "summary_proj_to_labels": True,
-        "summary_type": "cls_index", "summary_use_proj": True, "use_flash_attn": True, "use_rms_norm": False,
-        "use_xentropy": True,
-    }),
-    "gte": ("new", {
-        "auto_map": {"AutoConfig": "Alibaba-NLP/new-impl--configuration.NewConfig"}, "layer_norm_type": "layer_norm",
-        "logn_attention_clip1": False, "logn_attention_scale": False, "pack_qkv": True,
-        "position_embedding_type": "rope", "rope_scaling": {"factor": 8.0, "type": "ntk"}, "rope_theta": 20000,
-        "unpad_inputs": False, "use_memory_efficient_attention": False,
-    }),
-    "arctic": ("gte", {"matryoshka_dimensions": [256], "position_embedding_type": "rope", "unpad_inputs": "true"}),
-    "embeddinggemma": ("gemma3_text", {
-        "_sliding_window_pattern": 6, "attention_bias": False, "attention_dropout": 0.0, "dtype": "float32",
-        "attn_logit_softcapping": None, "final_logit_softcapping": None, "head_dim": 256, "hidden_act": None,
-        "hidden_activation": "gelu_pytorch_tanh", "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
-        "num_key_value_heads": 1, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
-        "rope_local_base_freq": 10000.0, "rope_scaling": None, "rope_theta": 1000000.0, "sliding_window": 512,
-        "use_bidirectional_attention": True,
-    }),
-    # turn4/neobert_config.json, and what the code of its training writes
-    "neobert": ("neobert", {
-        "auto_map": {"AutoConfig": "model.NeoBERTConfig"}, "classifier_init_range": 0.02, "decoder_init_range": 0.02,
-        "dim_head": 64, "embedding_init_range": 0.02, "max_length": 4096, "norm_eps": 1e-05, "hidden_act": "swiglu",
-        "kwargs": {"classifier_init_range": 0.02, "trust_remote_code": True}, "trust_remote_code": True,
-        "pretrained_model_name_or_path": "google-bert/bert-base-uncased", "max_position_embeddings": 4096,
-        "dropout": 0.0, "flash_attention": True, "rms_norm": True, "rope": True, "ngpt": False,
-    }),
-    "eurobert": ("eurobert", {
-        "attention_bias": False, "attention_dropout": 0.0, "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"},
-        "bos_token": "<|begin_of_text|>", "clf_pooling": "late", "eos_token": "<|end_of_text|>", "head_dim": 64,
-        "hidden_act": "silu", "hidden_dropout": 0.0, "mask_token": "<|mask|>", "mask_token_id": 128002,
-        "mlp_bias": False, "num_key_value_heads": 12, "pad_token": "<|end_of_text|>", "pretraining_tp": 1,
-        "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 250000, "tie_word_embeddings": False,
-    }),
-}  # fmt: skip
+# Name of a published model -> its model type, and keys of its config.json. Those of NeoBERT are also what the code of
+# its training writes.
+PUBLISHED = json.loads((TESTS / "checkpoints" / "published_keys.json").read_text("utf-8"))
+_, EVERYWHERE = PUBLISHED.pop("every file of transformers")
+_, TRANSFORMER_XL = PUBLISHED.pop("transformer-xl")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_keys_of_published_files_are_known(name):
     model_type, values = PUBLISHED[name]
     known = known_keys(family(model_type))
-    known.check({**BASE, **values}, "config.json")
+    known.check({**EVERYWHERE, **values}, "config.json")
     with pytest.raises(InputError, match="settings that keras_bert does not know .*'new_setting'=7"):
-        known.check({**BASE, **values, "new_setting": 7}, "config.json")
+        known.check({**EVERYWHERE, **values, "new_setting": 7}, "config.json")
 
 
 def test_the_keys_of_the_published_transformer_xl_are_known():
-    values = {
-        "adaptive": True, "attn_type": 0, "clamp_len": 1000, "cutoffs": [20000], "d_embed": 1024, "d_head": 64,
-        "d_inner": 4096, "d_model": 1024, "div_val": 4, "dropatt": 0.0, "dropout": 0.1, "ext_len": 0, "init": "normal",
-        "init_range": 0.01, "init_std": 0.02, "layer_norm_epsilon": 1e-05, "mem_len": 1600, "n_head": 16,
-        "n_layer": 18, "pre_lnorm": False, "proj_init_std": 0.01, "same_length": True, "sample_softmax": -1,
-        "task_specific_params": {}, "tgt_len": 128, "tie_projs": [False], "tie_weight": True, "untie_r": True,
-        "vocab_size": 267735, "eos_token_id": 0, "architectures": ["TransfoXLLMHeadModel"],
-    }  # fmt: skip
-    TRANSFORMER_XL_KEYS.check(values, "config.json")
+    TRANSFORMER_XL_KEYS.check(TRANSFORMER_XL, "config.json")
 
 
 NOMIC = {"n_embd": 8, "n_head": 2, "n_layer": 1, "n_inner": 12, "vocab_size": 30, "activation_function": "swiglu"}
@@ -405,8 +286,7 @@ def test_settings_of_a_family_that_change_the_results_are_refused(family, change
 )
 def test_settings_that_change_the_results_are_refused(changes, message, folders, tmp_path):
     folder = shutil.copytree(folders("transformers"), tmp_path / "folder")
-    values = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(values | changes))
+    change_json(folder / "config.json", **changes)
     with pytest.raises(InputError, match=message):
         read_checkpoint(folder)
 
@@ -425,8 +305,7 @@ def test_the_summary_of_an_electra_counts_for_multiple_choice_only(changes, mess
         write_checkpoint(
             checkpoint_of("electra", head, hidden_act="gelu_erf", pooler_act="gelu_erf"), folder, "huggingface"
         )
-        values = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(values | changes))
+        change_json(folder / "config.json", **changes)
     read_checkpoint(tmp_path / form.CLASSIFIER)
     with pytest.raises(InputError, match=message):
         read_checkpoint(tmp_path / "choice_scorer")

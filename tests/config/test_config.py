@@ -73,20 +73,6 @@ def test_a_file_that_is_no_config_is_refused(tmp_path):
             BertConfig.from_json_file(path)
 
 
-def test_vocabulary_and_config_must_agree():
-    config = BertConfig.from_size("tiny", vocab_size=100)
-    config.check_vocabulary(100)
-    with pytest.raises(InputError, match="The vocabulary has 99 tokens but bert_config.json says vocab_size=100"):
-        config.check_vocabulary(99)
-
-
-def test_sequence_longer_than_positions_is_refused():
-    config = BertConfig.from_size("tiny", vocab_size=100, max_position_embeddings=64)
-    config.check_sequence_length(64)
-    with pytest.raises(InputError, match="sequence length of 65 is more than this model's 64 positions"):
-        config.check_sequence_length(65)
-
-
 def test_config_cannot_be_changed_in_place():
     extra = {"note": "first"}
     config = BertConfig(vocab_size=10, extra=extra)

@@ -26,6 +26,7 @@ from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
+pytestmark = pytest.mark.usefixtures("python_tokenizer")
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "every", "good", "boy", "we", "sing"]
 PIECES = ["em", "##bed", "##ding", "##s"]
 VOCABULARY = tiny.vocabulary("[unused1]", *WORDS, *PIECES)
@@ -102,7 +103,6 @@ def unmasked_segments(record):
     return " ".join(tokens[1 : middle - 1]), " ".join(tokens[middle : length - 1])
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_every_record_is_text_again_when_unmasked(create):
     documents = make_documents(30)
     options = PretrainingOptions(max_seq_length=32, max_predictions_per_seq=5, dupe_factor=3)
@@ -121,7 +121,6 @@ def test_every_record_is_text_again_when_unmasked(create):
             assert any(together in document for document in texts)
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_the_summary_counts_what_was_written(tmp_path, create):
     documents = make_documents(40)
     options = PretrainingOptions(max_seq_length=64, dupe_factor=2)
@@ -143,7 +142,6 @@ def test_the_summary_counts_what_was_written(tmp_path, create):
     assert manifest["request"]["options"]["dupe_factor"] == 2
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_the_same_seed_gives_the_same_bytes_with_any_number_of_processes(tmp_path, create):
     made, documents = {}, make_documents(50)
     for name, seed, num_processes in (("one", 1, 1), ("again", 1, 1), ("two", 1, 2), ("other seed", 2, 1)):
@@ -155,7 +153,6 @@ def test_the_same_seed_gives_the_same_bytes_with_any_number_of_processes(tmp_pat
     assert made["one"] != made["other seed"]
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_tokenised_corpus_is_reused_and_must_be_the_same(tmp_path, text):
     input_file, vocab_file = text(make_documents(20))
     other_file, _ = text(make_documents(5, seed=1), "other.txt")
@@ -181,7 +178,6 @@ def test_a_tokenised_corpus_is_reused_and_must_be_the_same(tmp_path, text):
         create(None, "fourth", vocab_file=str(tmp_path / "other_vocab.txt"))
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_paragraphs_are_split_into_sentences(create):
     documents = [["The quick fox jumps. A lazy dog!", "We sing."], ["Every good boy."]]
     for split_sentences, num_sentences in ((False, 3), (True, 4)):
@@ -189,7 +185,6 @@ def test_paragraphs_are_split_into_sentences(create):
         assert summary.corpus["num_sentences"] == num_sentences
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_single_document_has_random_nexts_and_says_where_they_come_from(tmp_path, create, caplog):
     summary = create([["the quick fox", "a dog", "we sing", "every boy"]])
     assert 0 < summary.records.num_random_next < summary.records.num_examples
@@ -197,7 +192,6 @@ def test_a_single_document_has_random_nexts_and_says_where_they_come_from(tmp_pa
     assert (tmp_path / "a.manifest.json").exists()
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 @pytest.mark.parametrize("sentence_task", ["next_sentence", "sentence_order", "none"])
 @pytest.mark.parametrize("num_documents", [1, 3])
 def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
@@ -219,7 +213,6 @@ def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
     assert labels == ({0} if sentence_task == "none" else {0, 1})
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_too_many_files_for_a_text_are_refused_with_the_amount_that_would_do(tmp_path, create):
     documents = [["the fox", "a dog"], ["we sing", "every boy"], ["lazy dog"]]
     message = r"too short for 20 .* 5 sentences \(43 bytes\), .* at least 40 \(about 344 bytes\)\. .* at most 2 files"
@@ -234,7 +227,6 @@ def test_too_many_files_for_a_text_are_refused_with_the_amount_that_would_do(tmp
         create(documents, output_dir=tmp_path / "other", num_shards=3, options=options)
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_several_processes_write_one_file_with_the_same_bytes(tmp_path, create, monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 1_000)
     monkeypatch.setattr(shard_pool, "_TOKENS_PER_PROCESS", 1)
@@ -245,13 +237,11 @@ def test_several_processes_write_one_file_with_the_same_bytes(tmp_path, create, 
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_vocabulary_that_does_not_fit_is_announced(create, caplog):
     create([["Ἄνδρα μοι ἔννεπε", "the fox"], ["Μοῦσα, πολύτροπον"]])
     assert "75.0 % of the tokens are [UNK]" in caplog.text
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_text_that_was_not_split_into_sentences_is_announced(create, caplog):
     options = PretrainingOptions(max_seq_length=16)
     for num_words, is_lost in ((13, False), (100, True)):
@@ -266,14 +256,12 @@ def test_text_that_was_not_split_into_sentences_is_announced(create, caplog):
     assert "add --split_sentences" not in caplog.text
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_too_few_predictions_are_announced(create, caplog):
     create(make_documents(3), options=PretrainingOptions(max_seq_length=512, max_predictions_per_seq=20))
     assert "max_predictions_per_seq=20 is less than masked_lm_prob * max_seq_length = 77" in caplog.text
     assert "only 20 masks, 3.9 % of their tokens" in caplog.text
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_bad_input_is_refused_before_anything_is_written(tmp_path, text, monkeypatch):
     monkeypatch.chdir(tmp_path)
     input_file, vocab_file = text(make_documents(3))
@@ -306,7 +294,6 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, text, monkeyp
     assert sorted(os.listdir(tmp_path)) == before
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_full_disk_leaves_no_half_file(tmp_path, text):
     input_file, vocab_file = text(make_documents(60))
     corpus = tmp_path / "corpus"
@@ -448,7 +435,6 @@ def test_ctrl_c_and_kill_lose_nothing_that_was_finished(tmp_path, text):
     assert {name: (out / name).stat().st_mtime_ns for name in done} == times
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_finished_folder_is_left_alone_by_the_same_call_and_kept_from_another(tmp_path, create, caplog):
     arguments = {"documents": make_documents(20), "output_dir": tmp_path / "out"}
     summary = create(**arguments)
@@ -460,7 +446,6 @@ def test_a_finished_folder_is_left_alone_by_the_same_call_and_kept_from_another(
         create(**arguments, options=PretrainingOptions(dupe_factor=3))
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabulary_only(tmp_path, text):
     input_file, vocab_file = text(make_documents(20))
     create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "whole", num_shards=3)
@@ -494,7 +479,6 @@ def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabular
     assert contents(out) == contents(tmp_path / "whole")
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_a_run_that_was_stopped_before_it_noted_its_first_file_goes_on(tmp_path, create):
     out = tmp_path / "out"
     create(make_documents(20), output_dir=out, num_shards=3)
@@ -507,7 +491,6 @@ def test_a_run_that_was_stopped_before_it_noted_its_first_file_goes_on(tmp_path,
     assert contents(out) == before
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
 def test_packed_files_hold_the_same_records(tmp_path, create, compression):
     files = {}
@@ -522,7 +505,6 @@ def test_packed_files_hold_the_same_records(tmp_path, create, compression):
     assert sizes[1] < sizes[0] / 3
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 def test_names_of_tf_model_garden_are_the_only_difference(create):
     google, garden = (
         list(read_records(create(make_documents(20), use_v2_feature_names=names).files)) for names in (False, True)
@@ -530,7 +512,6 @@ def test_names_of_tf_model_garden_are_the_only_difference(create):
     assert garden == [renamed(row, input_ids="input_word_ids", segment_ids="input_type_ids") for row in google]
 
 
-@pytest.mark.usefixtures("python_tokenizer")
 @pytest.mark.parametrize("second", ["two/a.tfrecord", "link/b.tfrecord", "link/../two/b.tfrecord"])
 @pytest.mark.parametrize("first", ["one/a.tfrecord", "link/a.tfrecord"])
 def test_verify_finds_files_in_two_folders(tmp_path, create, first, second):

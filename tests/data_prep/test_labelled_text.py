@@ -75,11 +75,6 @@ def test_a_blank_line_in_a_table_of_one_column_is_an_empty_text(write, name):
     assert read_labelled_text(path, label_column=None, may_be_empty=True).texts == ["one", "", "two"]
 
 
-def test_labels_can_be_left_out(write):
-    found = read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None)
-    assert columns_of(found) == (["Yes"], None, None)
-
-
 BAD_FILES = {
     "short.tsv": ("text\tlabel\nYes\tgood\n\nNo\n", "line 4 has 1 columns, but 2 are expected, as in the first line"),
     "long.csv": ("text,label\nYes, he said,good\n", "line 2 has 3 columns, but 2 are expected"),
@@ -123,11 +118,6 @@ def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name):
     rows = '{"text": "Yes", "label": 1}\n{"text": "No", "label": 0}'
     assert read_labelled_text(write(name, rows)).labels == ["1", "0"]
     assert read_labelled_text(write("A.TSV", "text\tlabel\nYes\tgood\n")).labels == ["good"]
-
-
-def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match="There is no file .*no.tsv"):
-        read_labelled_text(tmp_path / "no.tsv")
 
 
 TABLE, LINES = "a.csv", "a.jsonl"
@@ -208,11 +198,6 @@ def test_bad_rows_can_be_left_out(write):
     assert reasons == ["line 3 has 1 columns", "line 4: the text in ", "line 5 has 3 columns"]
     with pytest.raises(InputError, match="there is no column 'stars'"):
         read_labelled_text(path, label_column="stars", left_out=left_out)
-
-
-def test_texts_may_be_empty_where_that_is_allowed(write):
-    path = write("a.tsv", "text\tlabel\n\tgood\n")
-    assert read_labelled_text(path, may_be_empty=True).texts == [""]
 
 
 def test_half_a_surrogate_pair_is_replaced(write):

@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 import scipy.stats
+from example_records import unmasked
 from small_corpora import generator
 
 from data_prep.pretraining.document_block import DocumentBlock
@@ -43,17 +44,6 @@ def records(wikipedia, num_batches=None, **options):
         if len(batches) == num_batches:
             break
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-
-
-def unmasked(made):
-    """Returns the original `input_ids`, and bool (N, S), the positions to predict."""
-    input_ids = made["input_ids"].copy()
-    row, place = np.nonzero(made["masked_lm_weights"])
-    position = made["masked_lm_positions"][row, place]
-    input_ids[row, position] = made["masked_lm_ids"][row, place]
-    is_predicted = np.zeros(input_ids.shape, bool)
-    is_predicted[row, position] = True
-    return input_ids, is_predicted
 
 
 def assert_follows(counts, expected, factor=1.0):

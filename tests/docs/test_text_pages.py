@@ -170,11 +170,10 @@ def test_commands_answer(my_bert, texts):
         (search_sentences, ["--query=bank"], "There is nothing to search"),
     ],
 )
-def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, run_here, module, arguments, error):
+def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, refused_here, module, arguments, error):
     (texts.parent / "empty.txt").write_text("", "utf-8")
     (texts.parent / "other").mkdir(exist_ok=True)
     arguments = [argument.replace("FOLDER", str(texts.parent)) for argument in arguments]
-    code, printed = run_here(module, f"--init_checkpoint={my_bert}", *arguments)
-    assert code == 1
+    printed = refused_here(module, f"--init_checkpoint={my_bert}", *arguments)
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert re.search(error, line)

@@ -100,7 +100,7 @@ def test_both_forms_hold_the_same_numbers(encoder, tmp_path, capsys):
     np.testing.assert_allclose(np.array(values), vectors, atol=5.1e-7)
 
 
-def test_the_commands_write_vectors(tmp_path, run_here):
+def test_the_commands_write_vectors(tmp_path, done_here, refused_here):
     write_checkpoint(random_checkpoint(), tmp_path / "bert", "google")
     (tmp_path / "texts.txt").write_text("the quickest fox\nfox\n")
     common = [f"--init_checkpoint={tmp_path / 'bert'}", f"--input_file={tmp_path / 'texts.txt'}"]
@@ -109,11 +109,9 @@ def test_the_commands_write_vectors(tmp_path, run_here):
         (embed_sentences, "v.npy", [], "2 vectors of 8 numbers"),
         (extract_features_command, "f", features, "features of 2 texts"),
     ):
-        code, printed = run_here(command, *common, *more, f"--output_file={tmp_path / name}")
-        assert code == 0, printed.err
+        printed = done_here(command, *common, *more, f"--output_file={tmp_path / name}")
         assert said in printed.out
-        code, printed = run_here(command, *common, *more, f"--output_file={tmp_path / 'new'}", "--max_seq_length=13")
-        assert code == 1
+        printed = refused_here(command, *common, *more, f"--output_file={tmp_path / 'new'}", "--max_seq_length=13")
         assert "13 is more than this model's 12 positions" in printed.err.splitlines()[-1]
     assert np.load(tmp_path / "v.npy").shape == (2, 8)
     assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16

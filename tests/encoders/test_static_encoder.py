@@ -202,19 +202,17 @@ def test_an_export_looks_tokens_up(options, tmp_path):
     assert "SparseSegmentMeanWithNumSegments" in operations
 
 
-def test_commands_distil_train_and_export(bert, tmp_path, run_here):
+def test_commands_distil_train_and_export(bert, tmp_path, done_here):
     (tmp_path / "texts.txt").write_text("the quick fox\nthe brown fox\n")
     flags = [f"--input={bert}", f"--output={tmp_path / 'static'}", "--static_size=4"]
-    code, printed = run_here(convert_checkpoint, *flags, f"--texts_file={tmp_path / 'texts.txt'}")
-    assert code == 0, printed.err
+    printed = done_here(convert_checkpoint, *flags, f"--texts_file={tmp_path / 'texts.txt'}")
     assert "10 vectors of 4 numbers" in printed.out
     lines = [json.dumps({"a": "the fox", "b": "quick"}), json.dumps({"a": "brown", "b": "the the"})]
     (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n")
     files = [f"--{part}_file={tmp_path / 'train.jsonl'}" for part in ("train", "dev")]
     flags = [f"--init_checkpoint={tmp_path / 'static'}", f"--output_dir={tmp_path / 'run'}", *files]
     flags += ["--text_columns=a,b", "--do_train", "--do_eval", "--learning_rate=0.01"]
-    code, printed = run_here(run_embeddings, *flags)
-    assert code == 0, printed.err
+    done_here(run_embeddings, *flags)
     trained = SentenceEncoder.from_pretrained(tmp_path / "run" / "model")
     assert trained.is_static
     assert "eval_ndcg@10" in (tmp_path / "run" / "eval_results.txt").read_text()
@@ -248,6 +246,8 @@ def test_what_a_static_model_cannot_do_is_refused(bert, tmp_path):
         SequenceClassifier(model.config, labels=["a", "b"])
     with pytest.raises(InputError, match="StaticEncoder does not compute models of the family 'bert'"):
         StaticEncoder(CONFIG)
+    with pytest.raises(InputError, match="StaticEncoder has no output_attentions: it computes no attention. Set"):
+        StaticEncoder(BertConfig.static(len(VOCABULARY), SIZE), output_attentions=True)
     with pytest.raises(InputError, match="distilled from a SentenceEncoder that has layers and a vocabulary"):
         distil_static(model)
     with pytest.raises(InputError, match="texts must have at least one token"):
@@ -312,8 +312,3 @@ def test_a_folder_of_model2vec_is_read(tmp_path):
         warnings.simplefilter("error")
         loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
     np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
-
-
-def test_a_static_encoder_has_no_attentions():
-    with pytest.raises(InputError, match="StaticEncoder has no output_attentions: it computes no attention. Set"):
-        StaticEncoder(BertConfig.static(len(VOCABULARY), SIZE), output_attentions=True)

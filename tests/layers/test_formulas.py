@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from layers.test_kernels import with_gradients
 
 from keras_bert.accelerate import backend, kernels
 from keras_bert.layers import formulas
@@ -45,14 +46,6 @@ def public_functions(module):
     }
 
 
-def values_and_gradients(function, inputs):
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        outputs = function(*inputs)
-    upstream = tf.cast(np.random.default_rng(1).normal(size=outputs.shape), outputs.dtype)
-    return [outputs, *tape.gradient(outputs, inputs, output_gradients=upstream)]
-
-
 def check_same(ours, plain, dtype):
     for found, expected in zip(ours, plain, strict=True):
         assert found.dtype == expected.dtype == tf.as_dtype(dtype)
@@ -67,8 +60,8 @@ def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
     function, shapes = CASES[case]
     draw = np.random.default_rng(2)
     inputs = [tf.cast(tf.constant(draw.normal(size=shape)), dtype) for shape in shapes]
-    ours = values_and_gradients(lambda *given: function(kernels, *given), inputs)
-    check_same(ours, values_and_gradients(lambda *given: function(formulas, *given), inputs), dtype)
+    ours = with_gradients(lambda *given: function(kernels, *given), *inputs)
+    check_same(ours, with_gradients(lambda *given: function(formulas, *given), *inputs), dtype)
 
 
 @pytest.mark.parametrize("bias", [BIAS, ROW_BIAS], ids=["a bias for every query", "one bias for a row"])
@@ -76,8 +69,8 @@ def test_a_kernel_has_the_values_and_gradients_of_its_formula(case, dtype):
 def test_fused_attention_has_the_values_and_gradients_of_its_formula(dtype, bias):
     inputs = [tf.cast(tf.constant(DRAW.normal(size=shape)), dtype) for shape in QUERY_KEY_VALUE]
     bias = tf.cast(bias, dtype)
-    ours = values_and_gradients(lambda *given: backend.fused_attention(*given, bias), inputs)
-    check_same(ours, values_and_gradients(lambda *given: formulas.attention(*given, bias), inputs), dtype)
+    ours = with_gradients(lambda *given: backend.fused_attention(*given, bias), *inputs)
+    check_same(ours, with_gradients(lambda *given: formulas.attention(*given, bias), *inputs), dtype)
 
 
 def test_only_inference_on_other_backends_than_tensorflow_fuses_attention(monkeypatch):

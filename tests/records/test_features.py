@@ -1,4 +1,3 @@
-import numpy as np
 import tensorflow as tf
 from example_bytes import serialize
 
@@ -18,28 +17,6 @@ VALUES = {
 
 def test_pretraining_record_has_googles_names():
     assert [feature.name for feature in RECORD] == list(VALUES)
-
-
-def test_records_are_read():
-    serialized = serialize(VALUES, RECORD)
-    parsed = features.parse(tf.constant([serialized, serialized]), RECORD)
-    for name, numbers in VALUES.items():
-        np.testing.assert_array_equal(parsed[name], [numbers, numbers])
-    assert parsed["input_ids"].dtype == tf.int32
-    assert parsed["masked_lm_weights"].dtype == tf.float32
-
-
-def test_model_garden_names_are_read():
-    example = tf.train.Example.FromString(serialize(VALUES, RECORD))
-    lists = example.features.feature
-    for garden, google in features.GARDEN_NAMES.items():
-        lists[garden].CopyFrom(lists[google])
-        del lists[google]
-    serialized = example.SerializeToString()
-    assert features.lengths_in_record(serialized)["input_ids"] == 4
-    features.check_record(serialized, RECORD, "garden.tfrecord")
-    parsed = features.parse(tf.constant([serialized]), RECORD, features.aliases_in_record(serialized))
-    np.testing.assert_array_equal(parsed["input_ids"], [VALUES["input_ids"]])
 
 
 def test_the_rows_of_choices_are_separated():

@@ -92,14 +92,6 @@ def test_records_of_tf_model_garden_are_read(tmp_path):
     assert batch["segment_ids"][0].numpy().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_gzip_is_recognised_by_content_and_may_be_mixed_with_plain_files(tmp_path):
-    write(tmp_path / "a.tfrecord", [1])
-    plain = (tmp_path / "a.tfrecord").read_bytes()
-    (tmp_path / "b.tfrecord.gz").write_bytes(gzip.compress(plain))
-    (tmp_path / "c.tfrecord").write_bytes(gzip.compress(plain))
-    assert numbers_of(evaluation(str(tmp_path))) == [[1, 1, 1]]
-
-
 def compress(data, compression):
     if compression == "zstd":
         return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
@@ -256,13 +248,6 @@ def test_damage_that_has_disappeared_is_reported(tmp_path):
 def test_errors_that_are_not_about_records_are_left_alone(tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError), naming_damaged_records(str(tmp_path)):
         tf.debugging.assert_equal(1, 2)
-
-
-def test_a_manifest_beside_the_records_is_no_record_file(tmp_path):
-    path = write(tmp_path / "a.tfrecord", [1])
-    (tmp_path / "a.tfrecord.manifest.json").write_text("{}")
-    assert list_records(str(tmp_path / "*")) == [path]
-    assert list_records(str(tmp_path)) == [path]
 
 
 def test_patterns_may_be_a_list_or_parted_by_commas_and_a_file_counts_once(tmp_path):

@@ -19,12 +19,11 @@ def folder(tmp_path):
     return write_files(tmp_path)
 
 
-def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, eagerly):
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, done_here, eagerly):
     output = folder / "out"
     all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=1"]
     arguments = [f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts]
-    code, printed = run_here(run_classifier, *arguments)
-    assert code == 0, printed.err
+    printed = done_here(run_classifier, *arguments)
     files = {"checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl", "model", "run.json"}
     files |= {"test_predictions.tsv", "test_results.tsv"}
     assert {*os.listdir(output)} - {"learning_curves.png"} == files
@@ -40,48 +39,43 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, run_here, e
     assert "* scores on held-out data" not in card
 
 
-def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, run_here, eagerly):
+def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, done_here, eagerly):
     output = folder / "out"
     files = [f"--data_dir={folder}", f"--output_dir={output}", "--problem_type=multi_label"]
-    code, printed = run_here(run_classifier, *files, *from_scratch(folder), "--do_train", "--num_train_epochs=1")
-    assert code == 0, printed.err
-    code, printed = run_here(run_classifier, *files, "--do_eval", "--tune_thresholds", "--max_seq_length=16")
-    assert code == 0, printed.err
+    printed = done_here(run_classifier, *files, *from_scratch(folder), "--do_train", "--num_train_epochs=1")
+    printed = done_here(run_classifier, *files, "--do_eval", "--tune_thresholds", "--max_seq_length=16")
     thresholds = SequenceClassifier.from_pretrained(output / "model").thresholds
     chosen = "no {:.4g}, yes {:.4g}".format(*thresholds)
     assert f"Thresholds chosen on 18 examples: {chosen}. F1, averaged over the labels, " in printed.out
     for flag, labels in (("--threshold=0,0", {"yes", "no"}), ("--threshold=1", {""})):
-        code, printed = run_here(run_classifier, *files, "--do_predict", flag, "--max_seq_length=16")
-        assert code == 0, printed.err
+        done_here(run_classifier, *files, "--do_predict", flag, "--max_seq_length=16")
         rows = (output / "test_predictions.tsv").read_text().splitlines()[1:]
         assert all(set(row.split("\t")[-1].split(", ")) == labels for row in rows)
     assert SequenceClassifier.from_pretrained(output / "model").thresholds == thresholds
 
 
-def test_pairs_without_a_header_start_from_a_model_folder(folder, run_here, eagerly):
+def test_pairs_without_a_header_start_from_a_model_folder(folder, done_here, eagerly):
     BertPretrainer(CONFIG).save_pretrained(folder / "start", VOCABULARY)
     rows = ["1\tthe film\tgood", "0\tgood film\tbad"] * 4
     (folder / "pairs.tsv").write_text("\n".join(rows) + "\n")
     columns = ["--nohas_header", "--label_column=0", "--text_column=1", "--second_text_column=2", "--max_seq_length=16"]
     files = [f"--train_file={folder}/pairs.tsv", f"--dev_file={folder}/pairs.tsv", f"--output_dir={folder}/out"]
     parts = [f"--init_checkpoint={folder}/start", "--do_lower_case=False", "--do_train", "--do_eval"]
-    code, printed = run_here(run_classifier, *files, *columns, *parts, "--num_train_epochs=1")
-    assert code == 0, printed.err
+    printed = done_here(run_classifier, *files, *columns, *parts, "--num_train_epochs=1")
     assert "newly initialised are: classifier" in printed.out
     config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
     assert config["do_lower_case"] is False
     assert config["keras_bert"] == {"format": 1, "model": "SequenceClassifier", "labels": ["0", "1"]}
 
 
-def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, run_here):
+def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, done_here):
     model = SequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
     model.save_pretrained(folder / "mnli", VOCABULARY)
     header = "index\tsentence1\tsentence2\n"
     (folder / "test_matched.tsv").write_text(f"{header}0\tthe film\tgood\n1\t\tbad film\n")
     (folder / "test_mismatched.tsv").write_text(f"{header}0\tthe film\tbad\n")
     task = ["--task_name=mnli", f"--data_dir={folder}", "--do_predict", "--max_seq_length=16"]
-    code, printed = run_here(run_classifier, *task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
-    assert code == 0, printed.err
+    done_here(run_classifier, *task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
     files = {f"test_{name}.tsv" for name in ("mismatched_predictions", "mismatched_results", "predictions", "results")}
     assert {*os.listdir(folder / "out")} == {"MNLI-m.tsv", "MNLI-mm.tsv", *files}
     lines = [line.split("\t") for line in (folder / "out" / "MNLI-m.tsv").read_text().splitlines()]
@@ -89,11 +83,10 @@ def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder, run_here):
     assert {line[1] for line in lines[1:]} <= set(model.labels)
 
 
-def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
+def test_a_label_that_training_lacks_is_found_before_training(folder, refused_here):
     (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
     arguments = [f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder)]
-    code, printed = run_here(run_classifier, *arguments, "--do_train", "--do_eval")
-    assert code == 1
+    printed = refused_here(run_classifier, *arguments, "--do_train", "--do_eval")
     assert "dev.tsv: the label 'maybe' of example 1 is unknown: it does not occur in training" in printed.err
     assert not (folder / "out").exists()
 
@@ -145,9 +138,8 @@ def test_a_label_that_training_lacks_is_found_before_training(folder, run_here):
         (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message, run_here):
-    code, printed = run_here(run_classifier, f"--output_dir={folder}/out", *make_flags(folder))
-    assert code == 1
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message, refused_here):
+    printed = refused_here(run_classifier, f"--output_dir={folder}/out", *make_flags(folder))
     last_line = printed.err.strip().splitlines()[-1]
     assert last_line.startswith("error: ")
     assert message.replace("{folder}", str(folder)) in last_line

@@ -27,9 +27,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder, run_here, eagerly):
+def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder, done_here, eagerly):
     output = folder / "out"
-    code, printed = run_here(
+    done_here(
         run_multiple_choice,
         "--task_name=SWAG",
         f"--data_dir={folder}",
@@ -37,7 +37,6 @@ def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder, run_here, 
         *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict", "--train_batch_size=4"],
     )
-    assert code == 0, printed.err
     files = ["checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl", "model", "run.json"]
     assert {*files, "test_predictions.tsv", "test_results.tsv"} == {*os.listdir(output)} - {"learning_curves.png"}
     results = (output / "eval_results.txt").read_text()
@@ -91,20 +90,18 @@ def test_the_report_says_which_places_were_taken(tmp_path):
         ("text\ta\tb\tlabel\np\tx\ty\t1\n", [AB, "--labels=1,2,3"], "there are 2 choices in each row but 3 labels"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_and_exit_code_1(tmp_path, content, flags, message, run_here):
+def test_what_cannot_be_used_is_one_line_and_exit_code_1(tmp_path, content, flags, message, refused_here):
     (tmp_path / "train.tsv").write_text(content)
     arguments = [f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}", *flags]
-    code, printed = run_here(run_multiple_choice, *arguments)
-    assert code == 1
+    printed = refused_here(run_multiple_choice, *arguments)
     assert printed.err.startswith("error: ")
     assert message in printed.err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_row_with_another_number_of_choices_is_refused(tmp_path, run_here):
+def test_a_row_with_another_number_of_choices_is_refused(tmp_path, refused_here):
     path = tmp_path / "train.jsonl"
     path.write_text('{"text": "p", "choices": ["a", "b"], "label": 0}\n{"text": "p", "choices": ["a"], "label": 0}\n')
     arguments = [f"--output_dir={tmp_path}/out", "--do_train", f"--train_file={path}", "--choice_columns=choices"]
-    code, printed = run_here(run_multiple_choice, *arguments)
-    assert code == 1
+    printed = refused_here(run_multiple_choice, *arguments)
     assert "train.jsonl: line 2 has 1 choices, but 2 are expected, as in the first row." in printed.err

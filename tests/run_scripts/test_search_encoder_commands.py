@@ -53,12 +53,11 @@ def arguments_of(files, run, *arguments):
     ],
 )
 def test_a_run_writes_a_model_its_scores_and_predictions(
-    arguments, score, pooling, files, tmp_path, monkeypatch, run_here, eagerly
+    arguments, score, pooling, files, tmp_path, monkeypatch, run_here, done_here, refused_here, eagerly
 ):
     monkeypatch.chdir(files)
     arguments = arguments_of(files, tmp_path, *arguments, "--text_columns=a,b", "--keep_best")
-    code, printed = run_here(run_embeddings, *arguments, "--do_predict")
-    assert code == 0, printed.err
+    printed = done_here(run_embeddings, *arguments, "--do_predict")
     results = (tmp_path / "eval_results.txt").read_text()
     assert f"eval_{score}" in results
     assert "eval_ndcg@10" in results
@@ -77,12 +76,11 @@ def test_a_run_writes_a_model_its_scores_and_predictions(
         (embed_sentences, [f"--output_file={tmp_path / 'v.npy'}"]),
         (search_sentences, ["--query=fox"]),
     ):
-        code, printed = run_here(command, *asked, *others)
-        assert code == 1
+        printed = refused_here(command, *asked, *others)
         assert f"turns texts into vectors by '{pooling}'" in printed.err.splitlines()[-1]
 
 
-def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, run_here):
+def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, done_here):
     made = []
     monkeypatch.setattr("keras_bert.training.fine_tuning.fine_tune", lambda *args, **named: made.append((args, named)))
     monkeypatch.setattr("keras_bert.training.finished_runs.evaluate_run", lambda *args, **_: {})
@@ -97,8 +95,7 @@ def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, run_her
         [LATE, "--text_columns=a,b,c", "--loss=distillation", "--teacher=t"],
         [LATE, "--text_columns=a,b"],
     ):
-        code, printed = run_here(run_embeddings, *arguments_of(files, tmp_path, *arguments))
-        assert code == 0, printed.err
+        done_here(run_embeddings, *arguments_of(files, tmp_path, *arguments))
     assert [args[2].loss for args, _ in made] == [
         SpladeLoss("in_batch_negatives", 0.1, 0.0, None, 5, 2.0, 1.0),
         SpladeLoss("margin_mse", warmup_ratio=0.0),
@@ -134,12 +131,11 @@ def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, run_her
         ([SPARSE, "--text_columns=a"], "nothing to learn from single texts"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(arguments, message, files, tmp_path, monkeypatch, run_here):
+def test_what_does_not_fit_is_refused_in_one_line(arguments, message, files, tmp_path, monkeypatch, refused_here):
     monkeypatch.chdir(files)
     for number, argument in enumerate(arguments):
         if argument.startswith("--model_settings={"):
             (tmp_path / "settings.json").write_text(argument.partition("=")[2])
             arguments = [*arguments[:number], f"--model_settings={tmp_path / 'settings.json'}"]
-    code, printed = run_here(run_embeddings, *arguments_of(files, tmp_path / "run", "--text_columns=a,b", *arguments))
-    assert code == 1
+    printed = refused_here(run_embeddings, *arguments_of(files, tmp_path / "run", "--text_columns=a,b", *arguments))
     assert message in printed.err.splitlines()[-1]

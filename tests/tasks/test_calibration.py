@@ -280,7 +280,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", slow_except(["answers", "labels"], TASKS))
-def test_the_command_calibrates_the_model_of_a_run(name, tmp_path, run_here, monkeypatch):
+def test_the_command_calibrates_the_model_of_a_run(name, tmp_path, done_here, monkeypatch):
     model, x, scores_of = model_of(name)
     monkeypatch.chdir(tmp_path)
     model.save_pretrained("start")
@@ -289,8 +289,7 @@ def test_the_command_calibrates_the_model_of_a_run(name, tmp_path, run_here, mon
     pathlib.Path("dev.jsonl").write_text(as_file(name, x, labels), "utf-8")
     command, flags = COMMANDS[name]
     module = importlib.import_module(f"run_scripts.{command}")
-    code, output = run_here(module, *flags, "--init_checkpoint=start", "--output_dir=run", "--calibrate")
-    assert code == 0, output.err
+    output = done_here(module, *flags, "--init_checkpoint=start", "--output_dir=run", "--calibrate")
     saved = type(model).from_pretrained("run/model")
     expected = model.calibrate(x, labels)
     assert saved.temperature == pytest.approx(expected.temperature, rel=1e-4)

@@ -15,6 +15,7 @@ from pretraining_runs import assert_same_states, state_of
 
 from keras_bert.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
 NUM_STEPS = 30
 # Only one kill, since all processes have to start again. `make kill-proofs` runs more kills.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "1"))
@@ -73,7 +74,6 @@ def wait_for_step(process, folder, step):
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 def test_two_workers_train_what_one_process_trains(files, tmp_path):
     # Without dropout, since each device draws its own random numbers.
     config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -91,7 +91,6 @@ def test_two_workers_train_what_one_process_trains(files, tmp_path):
     assert (tmp_path / "two" / "model" / "model.weights.h5").is_file()
 
 
-@pytest.mark.slow
 def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path):
     draw = random.Random(7)
     for number in range(NUM_KILLS):
@@ -107,7 +106,6 @@ def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path
     assert_same_states(uninterrupted, tmp_path / "run", NUM_STEPS)
 
 
-@pytest.mark.slow
 def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp_path):
     run = tmp_path / "run"
     endless = {"save_checkpoints_steps": 10, "num_train_steps": 100_000}
@@ -126,7 +124,6 @@ def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp
     alone.wait()
 
 
-@pytest.mark.slow
 def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
     worker = [str(part) for part in command(files, tmp_path / "run", num_workers=1)]
     worker.append("--distribution_strategy=multi_worker_mirrored")
@@ -142,7 +139,6 @@ sys.exit(subprocess.run({worker!r} + [f"--learning_rate={{(index + 1) / 1000}}"]
     assert "0.002" in done.stdout
 
 
-@pytest.mark.slow
 def test_a_batch_that_the_devices_cannot_share_is_refused(files, tmp_path):
     process = start(files, tmp_path / "run", train_batch_size=9)
     assert "A batch of 9 cannot be divided evenly among 2 device(s)" in finish(process, code=1)

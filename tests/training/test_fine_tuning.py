@@ -66,14 +66,6 @@ def trained(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """The folder of a finished run with the settings `RUN`."""
-    path = tmp_path_factory.mktemp("finished") / "run"
-    train_classifier(path, TRAIN, **RUN)
-    return path
-
-
 def test_training_learns_the_deciding_words(trained, capsys):
     history = read_history(trained / "history.jsonl")
     assert history[-1]["step"] == 150
@@ -120,12 +112,6 @@ def test_a_pretrained_encoder_is_the_start(eagerly, tmp_path, capsys):
 )
 def test_labels_are_in_an_order_that_is_always_the_same(labels, expected):
     assert labels_of(TextExamples(["t"] * 3, labels=labels)) == expected
-
-
-def test_a_label_that_was_not_trained_is_named(trained):
-    unseen = TextExamples(["good", "so so"], labels=["positive", "mixed"], source="dev.tsv")
-    with pytest.raises(InputError, match="the label 'mixed' of example 2 is unknown: it does not occur in training"):
-        evaluate_classifier(trained, unseen, max_seq_length=16)
 
 
 @pytest.mark.parametrize(

@@ -164,11 +164,10 @@ def test_two_replicas_keep_their_own_streams(stream, on_four_devices, changes):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-6)
 
 
-def test_the_commands_make_streams_train_and_evaluate(tmp_path, run_here, eagerly):
+def test_the_commands_make_streams_train_and_evaluate(tmp_path, done_here, eagerly):
     (tmp_path / "text.txt").write_text("".join(LINES))
     files = f"--input_file={tmp_path}/text.txt", f"--output_dir={tmp_path}/train"
-    code, printed = run_here(create_language_model_data, *files, "--kind=words", "--min_count=2")
-    assert code == 0, printed.err
+    printed = done_here(create_language_model_data, *files, "--kind=words", "--min_count=2")
     stream = TokenStream.open(tmp_path / "train")
     assert f"{len(stream.tokens):,}" in printed.out
     lines = [*LINES[::3], "ß\n"]
@@ -177,8 +176,7 @@ def test_the_commands_make_streams_train_and_evaluate(tmp_path, run_here, eagerl
     flags = ["--do_train", "--do_eval", f"--input_file={tmp_path}/train", f"--eval_input_file={tmp_path}/test"]
     flags += [f"--bert_config_file={tmp_path}/config.json", f"--output_dir={tmp_path}/run", "--num_train_steps=3"]
     flags += ["--train_batch_size=2", "--max_seq_length=5", "--eval_mem_len=9"]
-    code, printed = run_here(run_language_model, *flags)
-    assert code == 0, printed.err
+    done_here(run_language_model, *flags)
     results = dict(line.split(" = ") for line in (tmp_path / "run" / "eval_results.txt").read_text().splitlines())
     assert math.exp(float(results["loss"])) == pytest.approx(float(results["perplexity"]))
     assert "bits_per_character" not in results
@@ -272,8 +270,7 @@ def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message, 
     assert (code, message in printed.err) == (1, True)
 
 
-def test_a_vocabulary_must_be_made_or_given(tmp_path, run_here):
+def test_a_vocabulary_must_be_made_or_given(tmp_path, refused_here):
     flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
-    code, printed = run_here(create_language_model_data, *flags)
-    assert code == 1
+    printed = refused_here(create_language_model_data, *flags)
     assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in printed.err

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tiny_pretraining
 from numpy_bert import ACTIVATIONS, NumpyBert, log_likelihood, scatter_weights, softmax, weights_by_name
-from pretraining_runs import pretrain
+from pretraining_runs import RUN, pretrain
 from training.test_pretraining import train_until_killed
 
 from keras_bert import BertConfig, BertPretrainer, InputError, MaskedLM, ReplacedTokenDetector, SequenceClassifier
@@ -232,15 +232,10 @@ def test_a_generator_of_the_same_size_starts_as_the_masked_lm_of_the_checkpoint(
 
 
 RUN = {
+    **RUN,
     "config": tiny_pretraining.CONFIG.replace(model_type="electra", embedding_size=8, embedding_projection=None),
-    "vocabulary": tiny_pretraining.VOCABULARY,
     "objective": "replaced_tokens",
     "model_arguments": {"generator_hidden_size": 0.5},
-    "train_batch_size": 8,
-    "learning_rate": 1e-2,
-    "num_train_steps": 12,
-    "num_warmup_steps": 2,
-    "save_checkpoints_steps": 4,
 }
 
 

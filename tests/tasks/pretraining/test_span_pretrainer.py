@@ -4,7 +4,7 @@ import pytest
 import tiny
 import tiny_pretraining
 from numpy_bert import ACTIVATIONS, NumpyBert, log_likelihood, scatter_weights, weights_by_name
-from pretraining_runs import pretrain
+from pretraining_runs import RUN, pretrain
 from slow_parameters import slow_except
 from training.test_pretraining import train_until_killed
 
@@ -124,17 +124,7 @@ def test_the_checkpoint_is_a_bert_and_goes_on_with_its_head(tmp_path, capsys):
     assert "newly initialised are: span_boundary_head (to be trained before use)" in capsys.readouterr().out
 
 
-RUN = {
-    "config": tiny_pretraining.CONFIG,
-    "vocabulary": tiny_pretraining.VOCABULARY,
-    "objective": "span_boundary",
-    "masking": {"masked_lm_prob": 0.4},
-    "train_batch_size": 8,
-    "learning_rate": 1e-2,
-    "num_train_steps": 12,
-    "num_warmup_steps": 2,
-    "save_checkpoints_steps": 4,
-}
+RUN = {**RUN, "objective": "span_boundary", "masking": {"masked_lm_prob": 0.4}}
 
 
 @pytest.mark.slow
