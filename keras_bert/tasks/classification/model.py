@@ -22,6 +22,7 @@ from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
+from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
 from keras_bert.tasks.classification.task import ClassificationTask, tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
@@ -102,7 +103,7 @@ class SequenceClassifier(TextModel):
     loss_names = ("classification_loss",)
     logits_layer = "classifier"
     kind = "SequenceClassifier"
-    task_class = ClassificationTask
+    task_class: type[TextTask] = ClassificationTask
     # Loaded exports have these methods too.
     predict_proba, zero_shot = LoadedSequenceClassifier.predict_proba, LoadedSequenceClassifier.zero_shot
     thresholds: Any = LoadedSequenceClassifier.thresholds

@@ -11,6 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.program.user_inputs import as_list
 from keras_bert.records import features
+from keras_bert.records.token_rows import batch_size_of
 from keras_bert.tasks.base import text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
 from keras_bert.tasks.text_rows import parts_of
@@ -95,7 +96,7 @@ def explain_examples(
     targets = [targets] * len(examples) if is_one else as_list(targets, "targets")
     if len(targets) != len(examples):
         raise InputError(f"{len(examples)} examples need as many targets. Received: {len(targets)} targets.")
-    chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size)
+    chosen, rows = task.rows_to_explain(examples, targets, max_seq_length, batch_size_of(batch_size))
     rows = dataclasses.replace(rows, rows_per_example=1, labels={})
     explain = _explainer(model, method, steps, quadrature, baseline)
     parts = [[] for _ in range(len(examples))]
