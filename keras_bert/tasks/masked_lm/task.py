@@ -34,7 +34,7 @@ from keras_bert.tasks.masked_lm.mask_filling import (
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded
-from keras_bert.tasks.text_rows import token_lists
+from keras_bert.tasks.text_rows import token_lists, tokenizer_of
 from keras_bert.tokenization.token_lists import TokenLists
 
 
@@ -280,7 +280,7 @@ class LoadedMaskedLM:
 
     def serve(self, text: list[str]) -> dict[str, Any]:
         """See `AnswerSignature`. Masks that are cut off have no entries."""
-        rows = masked_rows(text, self.tokenizer, self.max_seq_length, check=False)
+        rows = masked_rows(text, tokenizer_of(self), self.max_seq_length, check=False)
         masked, top_k = [row for row in rows if len(row.positions)], self.top_k or _TOP_K
         ids, positions = [row.ids for row in masked], [row.positions for row in masked]
         best = score_masks(self, ids, positions, lambda _, scores: best_tokens(scores, top_k)) if masked else []
