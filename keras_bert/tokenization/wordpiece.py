@@ -75,6 +75,8 @@ class WordPieceTokenizer(Tokenizer):
             do_lower_case, strips, vocabulary.tokenize_chinese_chars, vocabulary.max_characters_per_word
         )
         self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
+        if self.added_tokens:
+            self._cutter = AddedTokenCutter(self.added_tokens, self.ids, self.normalize)
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache is left out.
@@ -95,10 +97,6 @@ class WordPieceTokenizer(Tokenizer):
     @functools.cached_property
     def _stretches(self) -> Callable[[str], Iterable[re.Match]]:
         return _stretch_pattern().finditer
-
-    @functools.cached_property
-    def _cutter(self) -> AddedTokenCutter | None:
-        return AddedTokenCutter(self.added_tokens, self.ids, self.normalize) if self.added_tokens else None
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -3,7 +3,6 @@ import errno
 import os
 import pathlib
 import re
-import resource
 import socket
 import stat
 import subprocess
@@ -159,18 +158,14 @@ def test_other_errors_pass_unchanged(tmp_path):
 
 def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
     program = (
-        "import signal, sys\n"
+        "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
         "from keras_bert.program.atomic_output import atomic_file\n"
         "with atomic_file(sys.argv[1]) as file:\n"
         "    file.write(bytes(100_000))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
-    )
+    result = subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], capture_output=True, text=True)
     assert "InputError: Cannot write" in result.stderr
     assert "a file grew over the size limit" in result.stderr
     assert os.listdir(tmp_path) == []
