@@ -109,12 +109,7 @@ class WindowAttention(BlockSelfAttention):
     def build(self, hidden_shape, *other_shapes):
         super().build(hidden_shape)
         for name in ("query_global", "key_global", "value_global"):
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-            dense = keras.layers.Dense(
-                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-            )
-            dense.build((None, self.hidden_size))
-            setattr(self, name, dense)
+            self._add_dense(name)
 
     def _attend_blocks(self, query, key, value, pattern: SlidingWindows, training):
         keys, values = (

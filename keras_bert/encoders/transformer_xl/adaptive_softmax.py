@@ -3,10 +3,11 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import formulas_for
 
 
-class _Clusters(keras.layers.Layer):
+class _Clusters(BertLayer):
     """The settings of both layers.
 
     Args:
@@ -41,16 +42,6 @@ class _Clusters(keras.layers.Layer):
     def _projections(self):
         pairs = zip(self.widths, self.is_projected, strict=True)
         return self._weights("projection", [(width, self.hidden_size) if has else None for width, has in pairs])
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "sizes": list(self.sizes),
-            "widths": list(self.widths),
-            "hidden_size": self.hidden_size,
-            "is_projected": list(self.is_projected),
-            "initializer_range": self.initializer_range,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
