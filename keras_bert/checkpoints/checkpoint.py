@@ -7,7 +7,7 @@ read by `StoredTensor.read`, so a conversion holds one tensor in memory at a tim
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -220,7 +220,7 @@ def check_stored_file(path: str) -> None:
         raise InputError(f"{path} is damaged or is not a weights file: it is empty. Copy it again.")
 
 
-def no_bert(path: str, missing: str, names: Iterable[str], what: str) -> InputError:
+def no_bert(path: str, missing: str, names: Mapping[str, StoredTensor], what: str) -> InputError:
     """Returns the error for a weights file without token embeddings.
 
     Args:

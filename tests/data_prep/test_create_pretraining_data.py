@@ -377,10 +377,19 @@ def arguments(input_file, vocab_file, out):
     ]
 
 
+# Tests that run in the background of a shell inherit an ignored SIGINT.
+INTERRUPTIBLE = (
+    "import signal\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from data_prep.create_pretraining_data import command\n"
+    "command()\n"
+)
+
+
 def start(tmp_path, input_file, vocab_file, out):
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "data_prep.create_pretraining_data"),
+            *(sys.executable, "-c", INTERRUPTIBLE),
             *arguments(input_file, vocab_file, tmp_path / out),
             "--num_processes=2",
         ],
@@ -388,8 +397,6 @@ def start(tmp_path, input_file, vocab_file, out):
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        # Tests that run in the background of a shell inherit an ignored SIGINT.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -226,11 +226,11 @@ def test_an_absent_folder_is_named(tmp_path):
         load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize(("size", "start"), [(1000, 0), (99, 9)])
-def test_a_damaged_network_is_named(copied, size, start):
+@pytest.mark.parametrize(("size", "start", "message"), [(1000, 0, "is damaged or of another kind"), (99, 9, "TFL3")])
+def test_a_damaged_network_is_named(copied, size, start, message):
     network = copied / "model.tflite"
     network.write_bytes(network.read_bytes()[start:size])
-    with pytest.raises(InputError, match="is damaged or of another kind"):
+    with pytest.raises(InputError, match=message):
         LiteRTEngine(network)
 
 

@@ -34,6 +34,8 @@ PACKED_FILE = "packed.onnx"
 # The format of exports for TensorFlow Serving, which have `export.json` among their assets.
 SAVED_MODEL = "saved_model"
 _VERSION = 2
+# FlatBuffers and protocol buffers hold at most 2 GiB.
+_MOST_MODEL_BYTES = 1 << 31
 _PORTABLE = "keras_bert.serving.portable"
 
 
@@ -233,11 +235,13 @@ def network_file(folder: PortableFolder) -> str:
     """Returns the path of the network of a folder.
 
     Raises:
-        InputError: it is missing, or it was changed after the export.
+        InputError: it is missing or too large, or it was changed after the export.
     """
     path = os.path.join(folder.path, FORMATS[folder.format].file)
     if not os.path.isfile(path):
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
+    if os.path.getsize(path) > _MOST_MODEL_BYTES:
+        raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")
     _check_unchanged(path, folder.network)
     return path
 

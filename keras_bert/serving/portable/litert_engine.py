@@ -11,6 +11,7 @@ from keras_bert.serving.portable.folder import missing_package
 from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
+_IDENTIFIER = b"TFL3"
 # More threads than this do not help small models on short texts.
 _MOST_THREADS = 4
 
@@ -38,6 +39,10 @@ class LiteRTEngine:
         except ImportError as error:
             raise missing_package("litert", error) from error
         file_path = os.fspath(file_path)
+        with open(file_path, "rb") as file:
+            is_litert = file.read(8)[4:] == _IDENTIFIER
+        if not is_litert:
+            raise InputError(f"{file_path} is no LiteRT file: it does not have the mark TFL3. Export the model again.")
         try:
             self._interpreter = Interpreter(
                 file_path, num_threads=num_threads or min(_MOST_THREADS, os.cpu_count() or 1)

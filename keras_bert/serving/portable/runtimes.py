@@ -74,7 +74,7 @@ def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
     """Returns the engine that runs the network of a LiteRT or ONNX folder, and the choice of the runtime.
 
     Raises:
-        InputError: the network is missing or damaged; or no runtime that can run it as wanted is installed.
+        InputError: the network is missing, too large or damaged; or no runtime that can run it as wanted is installed.
     """
     path = network_file(folder)
     name, reason = _chosen(folder, wanted)
