@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG
 
-from keras_bert.embeddings.word_sense_files import draw_word_senses
-from keras_bert.embeddings.word_senses import Occurrence, cluster, project, word_vectors
+from keras_bert.embeddings.word_sense_files import contexts_of, draw_word_senses, write_word_senses
+from keras_bert.embeddings.word_senses import Occurrence, WordVectors, cluster, project, word_vectors
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
@@ -115,3 +115,17 @@ def test_names_in_the_picture_overlap_neither_each_other_nor_the_legend(spread):
         assert not extent.count_overlaps(extents[:number] + extents[number + 1 :])
         assert figure.bbox.contains(*extent.min)
         assert figure.bbox.contains(*extent.max)
+
+
+def test_the_table_and_the_vectors_have_a_row_for_each_occurrence(tmp_path):
+    texts = ["then we sat on the muddy\n bank of the long river that flows", "a bank"]
+    vectors = np.arange(6, dtype="float32").reshape(2, 3)
+    found = WordVectors((Occurrence(0, 26, 30), Occurrence(1, 2, 6)), vectors)
+    assert contexts_of(texts, found) == ["... we sat on the muddy [bank] of the long river that ...", "a [bank]"]
+    write_word_senses(tmp_path, texts, found, vectors[:, :2] / 4, np.array([0, 3]), title="bank", plot=False)
+    assert (tmp_path / "senses.tsv").read_text().splitlines() == [
+        "text\tstart\tend\tgroup\tx\ty\tsentence",
+        "0\t26\t30\t0\t0.00000\t0.25000\tthen we sat on the muddy bank of the long river that flows",
+        "1\t2\t6\t3\t0.75000\t1.00000\ta bank",
+    ]
+    np.testing.assert_array_equal(np.load(tmp_path / "vectors.npy"), vectors)

@@ -12,7 +12,7 @@ from documented_results import undocumented_keys
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.question_answering.model import SpanClassifier
 from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
-from run_scripts import run_squad
+from run_scripts import evaluate_squad, run_squad
 
 NAMES, YEARS = ["ada", "alan", "grace"], ["1815", "1912", "1906"]
 VOCABULARY = tiny.vocabulary("who when was born in ? .", *NAMES, *YEARS)
@@ -172,3 +172,37 @@ def test_bad_input_ends_in_one_line_before_anything_is_trained(tmp_path, argumen
     assert message in printed.err
     assert len(printed.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_predictions_are_scored_as_the_official_script_does(tmp_path, done_here):
+    contexts = [("c", "a", "Ann saw the red fox.", ["the red fox", "fox"]), ("d", "b", "Bob slept.", [])]
+    paragraphs = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": name,
+                    "question": question,
+                    "is_impossible": not texts,
+                    "answers": [{"text": text, "answer_start": context.index(text)} for text in texts],
+                }
+            ],
+        }
+        for name, question, context, texts in contexts
+    ]
+    files = [tmp_path / name for name in ("data.json", "predictions.json", "odds.json", "scores.json")]
+    contents = {"version": "2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}, {"c": "a red  FOX!", "d": "Bob"}
+    for file, content in zip(files, [*contents, {"c": 0.25, "d": 0.75}], strict=False):
+        file.write_text(json.dumps(content))
+    output = done_here(evaluate_squad, *files[:2])
+    printed = json.loads(output.out)
+    # "the" and "a" do not count, so the first answer is exact; to the second question there is no answer.
+    assert (printed["exact"], printed["f1"], printed["HasAns_exact"], printed["NoAns_f1"]) == (50.0, 50.0, 100.0, 0.0)
+    done_here(
+        evaluate_squad, *files[:2], f"--na_prob_file={files[2]}", "--na_prob_thresh=0.5", f"--out_file={files[3]}"
+    )
+    found = json.loads(files[3].read_text())
+    assert (found["exact"], found["best_exact"], found["best_exact_thresh"]) == (100.0, 100.0, 0.25)
+    del contents[1]["d"]
+    files[1].write_text(json.dumps(contents[1]))
+    assert "1 questions have no prediction and score 0, such as 'd'" in done_here(evaluate_squad, *files[:2]).err

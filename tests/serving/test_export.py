@@ -189,6 +189,23 @@ def test_what_cannot_be_exported_is_refused(tmp_path, make, options, message):
     assert os.listdir(tmp_path) == []
 
 
+def test_eight_bit_weights_answer_as_the_nearest_of_255_steps(tmp_path):
+    model = classifier()
+    saved = tf.saved_model.load(model.export_for_serving(tmp_path, weights="int8"))
+    found = saved.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
+    for weight in model.weights:
+        if len(weight.shape) == 2:
+            matrix = np.asarray(weight)
+            # An embedding table has a step for each row, a kernel for each column.
+            step = np.abs(matrix).max(axis=1 if "embeddings" in weight.name else 0, keepdims=True) / 127
+            weight.assign(np.rint(matrix / np.where(step, step, 1)) * step)
+    np.testing.assert_allclose(found, probabilities(model.predict(TEXTS)), atol=1e-5)
+    reader = tf.train.load_checkpoint(os.path.join(tmp_path, "1", "variables", "variables"))
+    shapes = [(name, shape) for name, shape in reader.get_variable_to_shape_map().items() if len(shape) == 2]
+    kinds = {reader.get_variable_to_dtype_map()[name] for name, shape in shapes if min(shape) > 1}
+    assert kinds == {tf.int8}
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, is_full):
     def save(*_, **__):
