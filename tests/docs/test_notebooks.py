@@ -1,5 +1,7 @@
 """The notebooks are stored without outputs, are short, and run from the first cell to the last."""
 
+import ast
+import importlib
 import json
 import os
 import re
@@ -53,6 +55,15 @@ def test_the_pages_and_names_that_a_notebook_mentions_exist(path):
     text = "".join("".join(cell["source"]) for cell in cells(path, "markdown"))
     for name in re.findall(r"`((?:docs/)?\w+\.(?:md|ipynb))`", text):
         assert (PROJECT / name).exists() or (PROJECT / "notebooks" / name).exists(), name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_notebook_imports_exists(path):
+    program = ast.parse("\n".join("".join(cell["source"]) for cell in cells(path, "code")))
+    for node in ast.walk(program):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
 
 
 @pytest.fixture(scope="module")
