@@ -245,6 +245,7 @@ def test_equal_texts_in_an_example_are_reported(folder, capsys):
         ({"dense": [{"units": 2**20}]}, "units .1 to 16,384."),
         ({"dense": [{"units": 1}] * 9}, "At most 8 dense layers are possible. Received: 9"),
         ({"prompts": {"query": 1}}, "prompts must map names to texts"),
+        ({"prompts": {"query": "half \ud83d"}}, "A prompt has half a surrogate pair at character 5"),
         ({"prompts": {str(number): "a" for number in range(101)}}, "At most 100 prompts are possible. Received: 101"),
         ({"default_prompt": "query"}, "no prompt 'query'. Its prompts are: none."),
         ({"max_seq_length": 2}, "max_seq_length must be a whole number of at least 3. Received: 2"),
