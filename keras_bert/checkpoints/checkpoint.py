@@ -225,7 +225,7 @@ def no_bert(path: str, missing: str, names: Mapping[str, StoredTensor], what: st
 
     Args:
         missing: the format's name of the token embeddings.
-        names: what the file has instead.
+        names: the tensors that the file has; the message shows the first three.
         what: what the format calls its tensors.
     """
     found = ", ".join(list(names)[:3])

@@ -226,7 +226,7 @@ def checked_column(values: Any, name: str) -> Iterable:
     Args:
         values: list, tuple, generator, array, tensor, or a column of a table (pandas, polars, pyarrow, Hugging Face
             datasets). A single string is a column of one.
-        name: what the values are, in the plural.
+        name: a plural for the message, such as "texts".
 
     Raises:
         InputError: it is nothing like a column, or has no order, as a set.

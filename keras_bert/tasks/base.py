@@ -63,7 +63,7 @@ def mean_over_windows(outputs: np.ndarray, examples: np.ndarray, num_tokens: np.
 
 
 def check_labels_of_rows(rows: TokenRows, purpose: str) -> None:
-    """Raises `InputError` if rows have no labels; `purpose` says what they are for."""
+    """Raises `InputError` if rows have no labels. `purpose` ends the message, such as "to train on"."""
     if not rows.labels:
         raise InputError(f"There are no labels {purpose}.")
 

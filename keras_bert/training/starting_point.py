@@ -37,7 +37,7 @@ class StartingPoint:
     new_tokens: Sequence[str] = ()
 
     def settings(self, model: Any) -> dict[str, Any]:
-        """Returns what the settings of a run say about the model that `make` returned."""
+        """Returns the settings that `run.json` records about the model that `make` returned."""
         return {
             "config": model.config.to_dict(),
             "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
