@@ -99,6 +99,7 @@ setup(
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
             "pytest-randomly>=5.1,<6",
+            "pytest-cov>=7.1,<8",
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions

@@ -1,12 +1,11 @@
 """Plants faults in the code, one at a time, and names those that the fast tests do not notice.
 
-    .venv/bin/python .ci/plant_faults.py --number=20 --seed=1 keras_bert/encoders keras_bert/tasks
+    .venv/bin/python .ci/plant_faults.py --number=20 --seed=1 --record=build/tests_of_lines keras_bert/encoders
 
-It draws changes of the files in the named folders: a comparison, a constant, an axis, two arguments, an operator or a
-statement. For each it runs the fast tests that import the changed module, and if these pass, those in the folder of
-tests with the same name, those whose file names have a part of the module's name, and those that name its folder, as
-the tests of all families do. It works in a copy of the files that git tracks, without real data. The last line says how
-many were noticed; the exit code is 1 if one was not.
+It draws changes in the named folders: a comparison, a constant, an axis, two arguments, an operator or a statement. For
+each it runs tests that run the changed line, those with the nearest names first. Which tests run a line is recorded by
+a run of the fast suite (25 minutes), and kept in the file of `--record`. It works in a copy of what git tracks, without
+real data. The last line says how many were noticed; the exit code is 1 if one was not.
 """
 
 import argparse
@@ -15,6 +14,7 @@ import copy
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,13 +22,15 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import coverage
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPARISONS = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
-AT_ONCE, MOST_FILES = 12, 36  # test files in one run, and for one fault
+GROUPS = (slice(25), slice(25, 150))  # the tests of one run; the next run follows if nothing was noticed
 # Keywords whose value changes no result: the length of what `zip` gets is known, and functions without `if` are alike.
 NEUTRAL = ("strict", "autograph")
 
@@ -60,17 +62,12 @@ def changes(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         new.op = OPERATORS[type(node.op)]()
         yield "operator", new
     elif isinstance(node, ast.Call) and len(node.args) >= 2:
-        first, second = node.args[:2]
-        if not isinstance(first, ast.Starred) and not isinstance(second, ast.Starred):
+        if not any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
             new.args[:2] = new.args[1::-1]
             if ast.dump(new) != ast.dump(node):
                 yield "arguments", new
-    elif isinstance(node, (ast.AugAssign, ast.Expr)) and not is_text(node):
+    elif isinstance(node, ast.AugAssign) or (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)):
         yield "statement", ast.Pass()
-
-
-def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def faults(file: str) -> list[Fault]:
@@ -78,9 +75,8 @@ def faults(file: str) -> list[Fault]:
     found: list[Fault] = []
 
     def visit(node: ast.AST, parent: ast.AST) -> None:
-        if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr, ast.arguments, ast.AnnAssign)):
-            return
-        if isinstance(node, ast.keyword) and node.arg in NEUTRAL:
+        is_neutral = isinstance(node, ast.keyword) and node.arg in NEUTRAL
+        if is_neutral or isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr, ast.arguments, ast.AnnAssign)):
             return
         if hasattr(node, "end_col_offset"):
             for kind, new in changes(node, parent):
@@ -102,9 +98,8 @@ def drawn(folders: list[str], number: int, seed: int) -> list[Fault]:
     listed = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     by_kind: dict[str, list[Fault]] = {}
     for file in listed.split():
-        if file.endswith(".py"):
-            for fault in faults(file):
-                by_kind.setdefault(fault.kind, []).append(fault)
+        for fault in faults(file) if file.endswith(".py") else ():
+            by_kind.setdefault(fault.kind, []).append(fault)
     draw, found = random.Random(seed), []
     for kind in sorted(by_kind):
         draw.shuffle(by_kind[kind])
@@ -124,34 +119,46 @@ def planted(source: str, fault: Fault) -> str:
     return b"".join(lines).decode("utf-8")
 
 
-def tests_of(file: str) -> list[list[str]]:
-    """Returns groups of tests: each is run if those before it notice nothing."""
-    path = pathlib.PurePath(file)
-    module, stem = ".".join(path.with_suffix("").parts), path.stem.split("_")
-    package, name = module.rpartition(".")[::2]
-    importers, named = [], []
-    for test in sorted((ROOT / "tests").rglob("test_*.py")):
-        relative, text = str(test.relative_to(ROOT)), test.read_text("utf-8")
-        if module in text or f"from {package} import {name}" in text:
-            importers.append(relative)
-            continue
-        in_folder = test.parent.name in path.parts or f'"{path.parent.name}"' in text
-        if in_folder or any(part in test.stem.split("_") for part in stem if len(part) > 3):
-            named.append(relative)
-    if ">>>" in (ROOT / file).read_text("utf-8"):
-        importers.insert(0, f"tests/docs/test_docstring_examples.py::test_the_examples_of_a_module_run[{module}]")
-    groups = [files[first : first + AT_ONCE] for files in (importers, named) for first in range(0, len(files), AT_ONCE)]
-    return groups[: MOST_FILES // AT_ONCE]
+def recorded_tests(folder: pathlib.Path, record: pathlib.Path) -> coverage.CoverageData:
+    """Returns the fast tests that run each line of the library. Runs all of them once if there is no record."""
+    if not record.exists():
+        options = [f"--cov={package}" for package in ("keras_bert", "data_prep", "run_scripts")]
+        options += ["--cov-report=", "--cov-context=test", "--numprocesses=2", "--dist=loadfile"]
+        run_tests(folder, [*options, "tests"], seconds=4 * 3600)
+        shutil.move(folder / ".coverage", record)
+    data = coverage.CoverageData(str(record))
+    data.read()
+    return data
 
 
-def is_noticed(folder: pathlib.Path, files: list[str], seconds: int) -> bool:
+def tests_of(fault: Fault, data: coverage.CoverageData) -> list[str]:
+    """Returns tests that run the changed lines, nearest names first; if none does, all that name the module."""
+    tests: set[str] = set()
+    for file in data.measured_files():
+        if file.endswith(f"/{fault.file}"):
+            by_line = data.contexts_by_lineno(file)
+            contexts = {test for line in range(fault.start[0], fault.end[0] + 1) for test in by_line.get(line, ())}
+            tests = {context.rpartition("|")[0] for context in contexts} - {""}
+    if not tests:
+        command = ["git", "grep", "-l", pathlib.PurePath(fault.file).stem, "--", "tests/**/test_*.py"]
+        tests = set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split())
+    words, draw = set(re.findall(r"[a-z]{4,}", fault.file)), random.Random(0)
+
+    def rank(test: str) -> tuple[int, float]:
+        return -len(words & set(re.findall(r"[a-z]{4,}", test.partition("::")[0]))), draw.random()
+
+    return sorted(sorted(tests), key=rank)
+
+
+def run_tests(folder: pathlib.Path, arguments: list[str], seconds: int) -> bool:
+    """Returns whether the fast tests that these arguments name pass."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "KERAS_BERT_DATA": str(folder / "no data")}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *files]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
     try:
         ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return True
-    return ended.returncode not in (0, 5)  # 5: no test was found
+        return False  # an endless loop
+    return ended.returncode in (0, 5)  # 5: no test was found
 
 
 def main() -> None:
@@ -159,27 +166,31 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", help="folders or files of the library")
     parser.add_argument("--number", type=int, default=20, help="how many faults")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws others")
-    parser.add_argument("--seconds", type=int, default=900, help="tests that take longer have noticed the fault")
+    parser.add_argument("--record", type=pathlib.Path, help="which tests run each line; written if it does not exist")
     options = parser.parse_args()
     chosen, survivors = drawn(options.folders, options.number, options.seed), 0
     with tempfile.TemporaryDirectory(prefix="planted_faults_") as name:
         folder = pathlib.Path(name)
         tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for file in filter(None, tracked.split("\0")):
-            if (ROOT / file).is_file():
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / file, folder / file)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, folder / file)
+        data = recorded_tests(folder, options.record or folder / "record")
         for number, fault in enumerate(chosen, start=1):
             source = (ROOT / fault.file).read_text("utf-8")
             (folder / fault.file).write_text(planted(source, fault), "utf-8")
-            noticed = any(is_noticed(folder, files, options.seconds) for files in tests_of(fault.file))
+            tests = tests_of(fault, data)
+            groups = [["-x", *tests[group]] for group in GROUPS if tests[group]]
+            noticed = not all(run_tests(folder, group, 900) for group in groups)
             (folder / fault.file).write_text(source, "utf-8")
             line = source.splitlines()[fault.start[0] - 1].strip()
             survivors += not noticed
-            print(f"{number:3} {'noticed ' if noticed else 'SURVIVED'} {fault.kind:10} {fault.file}:{fault.start[0]}")
+            print(
+                f"{number:3} {'noticed ' if noticed else 'SURVIVED'} {fault.kind:10} {fault.file}:{fault.start[0]}",
+                flush=True,
+            )
             if not noticed:
                 print(f"      {line}\n      becomes: {fault.text.splitlines()[0][:150]}")
-            sys.stdout.flush()
     print(f"{len(chosen) - survivors} of {len(chosen)} faults were noticed.")
     sys.exit(survivors > 0)
 
