@@ -156,7 +156,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         tied = member(values, "proj_share_all_but_first", bool, file, True)
         values["tie_projs"] = [False] + [tied] * len(_cutoffs(values, file))
     config = _config({**values, "proj_same_dim": values["div_val"] != 1}, file)
-    weights_path, stored = hugging_face.read_weights(path, trust_pickle)
+    weights_path, stored, _ = hugging_face.read_weights(path, trust_pickle)
     tensors, ignored = _named(weights_path, stored, _hugging_face_table(config), config)
     return _checkpoint(path, "Hugging Face TransfoXLLMHeadModel", config, tensors, ignored)
 
