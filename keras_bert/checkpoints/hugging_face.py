@@ -7,7 +7,7 @@ import dataclasses
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -44,9 +44,9 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 
 SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
-WEIGHTS_FILES = tuple(
-    f"{file}{end}" for file in (SAFETENSORS_FILE, TORCH_FILE, TENSORFLOW_FILE) for end in ("", ".index.json")
-)
+TORCH_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
+TENSORFLOW_FILES = (TENSORFLOW_FILE, f"{TENSORFLOW_FILE}.index.json")
+WEIGHTS_FILES = (*TORCH_FILES, *TENSORFLOW_FILES)
 
 _POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
@@ -78,6 +78,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         raise form.no_bert(weights_path, table.theirs(form.TOKEN_EMBEDDINGS)[0], stored, "tensors")
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     tokenizer, remarks = read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
+    if has_weights(folder, TORCH_FILES) and has_weights(folder, TENSORFLOW_FILES):
+        remarks.append(f"the weights are those of {os.path.basename(weights_path)}; {TENSORFLOW_FILE} is not read")
     if isinstance(tokenizer, BytePairTokenizer) and config.type_vocab_size > 1:
         tokenizer = _with_their_segments(tokenizer)
     if config.tie_word_embeddings and not (is_tensorflow and _has_another_table(tensors)):
@@ -226,9 +228,9 @@ def _read_parts(path: str, index: str, trust_pickle: bool) -> dict[str, StoredTe
     return tensors
 
 
-def has_weights(path: str) -> bool:
-    """Returns whether a folder has a file of weights that `read_weights` reads."""
-    return any(os.path.isfile(os.path.join(path, name)) for name in WEIGHTS_FILES)
+def has_weights(path: str, names: Sequence[str] = WEIGHTS_FILES) -> bool:
+    """Returns whether a folder has one of the files of weights that `read_weights` reads."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in names)
 
 
 def _is_other_weights(path: str) -> bool:

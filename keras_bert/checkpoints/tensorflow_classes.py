@@ -1,24 +1,26 @@
 """The files that transformers' TensorFlow classes wrote until version 4, under the names of its PyTorch classes.
 
-A `tf_model.h5` has a group for each layer of a model, and in it the name of the model: `bert/tf_bert_model/bert/encoder/
-layer_._0/output/dense/kernel:0`. The parts of a divided file, and safetensors of the format `tf`, have the rest of such a
-name only. Lists of names in the attributes of a file are not read: the tensors themselves have their names.
+A `tf_model.h5` has a group for each layer of the model. In it, names begin with that of the model:
+`bert/tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0`. In the parts of a divided file and in safetensors of
+the format `tf`, names begin behind that. The lists of names in the attributes of a file are not read.
 
 Reference: transformers 4.57, `modeling_tf_utils.py`.
 """
 
 import os
+import re
 from collections.abc import Mapping
-
-import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
+from keras_bert.checkpoints.name_table import TRANSPOSED, to_ours
 
 TENSORFLOW_FILE = "tf_model.h5"
 _MARK = ":0"  # ends the name of each variable of TensorFlow
 _NUM_OUTER = 2  # the group and the name of the model
 _LAST = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
+# Kernels, and the projections of a Transformer-XL.
+_TRANSPOSED = re.compile(r".*(/kernel|_projs_\._\d+):0")
 # DeBERTa-v2 only.
 _PARTS = {"pos_proj": "pos_key_proj", "pos_q_proj": "pos_query_proj"}
 
@@ -47,7 +49,7 @@ def is_of_tensorflow(tensors: Mapping[str, StoredTensor]) -> bool:
 def with_torch_names(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     """Returns tensors under the names and in the layout of transformers' PyTorch classes."""
     return {
-        torch_name(name): tensor.changed(tensor.shape[::-1], np.transpose) if _is_kernel(name) else tensor
+        torch_name(name): to_ours(tensor, TRANSPOSED) if _TRANSPOSED.fullmatch(name) else tensor
         for name, tensor in tensors.items()
     }
 
@@ -64,7 +66,3 @@ def torch_name(name: str) -> str:
     *parts, last = name.removesuffix(_MARK).replace("_._", "/").split("/")
     parts = [_PARTS.get(part, part.rpartition("___")[2]) for part in parts]
     return ".".join([*parts, _LAST.get(last, last)])
-
-
-def _is_kernel(name: str) -> bool:
-    return name.endswith(f"/kernel{_MARK}")
