@@ -29,7 +29,7 @@ DIVIDED = {"max_shard_size": "3KB"}
 SAFETENSORS = {"safe_serialization": True}
 # Class -> values of the config, arguments of `save_pretrained`.
 MODELS = {
-    "BertForPreTraining": (SIZES, {}),
+    "BertForPreTraining": ({**SIZES, "max_position_embeddings": 128}, {}),
     "DebertaV2ForSequenceClassification": ({**SIZES, **DEBERTA}, DIVIDED),
     "AlbertForMaskedLM": ({**SIZES, "embedding_size": 4}, SAFETENSORS),
     "MobileBertForMaskedLM": (
