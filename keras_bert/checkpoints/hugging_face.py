@@ -82,12 +82,12 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         remarks.append(f"the weights are those of {os.path.basename(weights_path)}; {TENSORFLOW_FILE} is not read")
     if isinstance(tokenizer, BytePairTokenizer) and config.type_vocab_size > 1:
         tokenizer = _with_their_segments(tokenizer)
-    if config.tie_word_embeddings and not (is_tensorflow and _has_another_table(tensors)):
+    if is_tensorflow:  # its classes share the table, whatever the config says, unless they have two (MobileBERT)
+        config = config.replace(tie_word_embeddings=not _has_another_table(tensors))
+    if config.tie_word_embeddings:
         # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
-    else:
-        config = config.replace(tie_word_embeddings=False)
-    if names.decoder_bias in stored and bias in stored and (is_tensorflow or not config.tie_word_embeddings):
+    if {names.decoder_bias, bias} <= stored.keys() and (is_tensorflow or not config.tie_word_embeddings):
         ignored.append(bias)
     count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
     labels = labels_of(folder, values, count)
@@ -106,7 +106,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
 
 
 def _has_another_table(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Returns whether a masked-LM head has a table with numbers of its own, as MobileBERTs trained in TensorFlow."""
+    """Returns whether a masked-LM head has a table with numbers of its own."""
     table = tensors.get(form.OUTPUT_EMBEDDINGS)
     return table is not None and not np.array_equal(table.read(), tensors[form.TOKEN_EMBEDDINGS].read())
 
