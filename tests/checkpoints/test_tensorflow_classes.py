@@ -171,6 +171,13 @@ def test_a_file_that_does_not_fit_or_leads_elsewhere_is_refused_with_one_line(be
     assert "\n" not in str(raised.value)
 
 
+def test_a_shared_table_is_shared_whatever_the_config_says(bert):
+    before = read_checkpoint(bert)
+    with_config(tie_word_embeddings=False)(bert)
+    assert read_checkpoint(bert).config == before.config
+    assert_same_tensors(read_checkpoint(bert), before)
+
+
 def test_lists_of_names_in_attributes_change_nothing(bert):
     before = read_checkpoint(bert)
     with h5py.File(bert / "tf_model.h5", "a") as file:
