@@ -232,7 +232,7 @@ def test_a_damaged_config_is_refused(hugging_face, content):
 
 def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
     (hugging_face / "model.safetensors").rename(hugging_face / "rust_model.ot")
-    with pytest.raises(InputError, match="neither .* nor pytorch_model.bin. .* rust_model.ot cannot be read"):
+    with pytest.raises(InputError, match="none of .* and tf_model.h5. .* rust_model.ot cannot be read"):
         read_checkpoint(hugging_face)
     write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
     (tmp_path / "google" / "bert_config.json").unlink()
@@ -245,7 +245,6 @@ def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
     ("name", "message"),
     [
         ("bert-q8_0.gguf", "llama.cpp's format, .* Give the folder of the model that it was made from"),
-        ("tf_model.h5", "TensorFlow classes, .* from_tf=True"),
         ("flax_model.msgpack", "Flax classes, .* from_flax=True"),
         ("model.onnx", "an exported graph, .* Give the folder of the model that was exported"),
         ("onnx/model_quantized.onnx", "no weights but 'onnx/model_quantized.onnx': an exported graph"),
