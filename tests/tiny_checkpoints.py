@@ -47,10 +47,11 @@ def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
         assert one.tobytes() == other.tobytes(), name
 
 
-def change_json(path, change=None, **values) -> None:
-    """Replaces the content of a JSON file by `change(content)`, or sets keys of it."""
+def change_json(path, change=None, without=(), **values) -> None:
+    """Replaces the content of a JSON file by `change(content)`, or removes and sets keys of it."""
     content = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(change(content) if change else {**content, **values}))
+    kept = {name: value for name, value in content.items() if name not in without} if change is None else None
+    path.write_text(json.dumps(change(content) if change else {**kept, **values}))
 
 
 def write_stanford_colbert(plain, folder, **metadata) -> np.ndarray:
