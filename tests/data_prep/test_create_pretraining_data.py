@@ -565,10 +565,6 @@ def test_verify_finds_a_changed_byte_in_records_and_corpus(tmp_path, create):
     (corpus / "tokens.bin").write_bytes(b"\7" + tokens[1:])
     with pytest.raises(InputError, match="tokens.bin is damaged"):
         verify_pretraining_data(output_dir=out, tokenized_corpus=corpus)
-    path = next(out.glob("*.tfrecord"))
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(InputError, match="tfrecord has other bytes than were written"):
-        verify_pretraining_data(output_dir=out)
 
 
 def test_the_command_passes_every_flag_on(tmp_path, text):

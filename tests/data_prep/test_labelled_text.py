@@ -15,16 +15,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import in_label_order
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return path
-
-    return write_file
-
-
 def columns_of(found):
     return found.texts, found.second_texts, found.labels
 

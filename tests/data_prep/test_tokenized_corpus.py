@@ -10,7 +10,6 @@ from python_encoder import write_corpus
 from small_corpora import contents, texts_of
 
 from data_prep.text import text_chunks
-from data_prep.text.ordered_map import WorkerPool
 from data_prep.tokenized import corpus_writer, tokenize_text, tokenized_corpus
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
@@ -317,20 +316,6 @@ def test_text_without_a_token_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="There is no text in the input: no line has a token"):
         write(tmp_path / "corpus", [["\u200b", "\u200b"]])
     assert not (tmp_path / "corpus").exists()
-
-
-def test_the_corpus_does_not_depend_on_the_number_of_processes(tmp_path, monkeypatch):
-    # Worker processes use the real tokenizer, since it is replaced in this process only.
-    monkeypatch.undo()
-    monkeypatch.setattr(tokenize_text, "_BYTES_PER_PROCESS", 1_000)
-    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 500)
-    made = []
-    for num_processes in (1, 2):
-        with WorkerPool(num_processes) as pool:
-            write(tmp_path / "corpus", MANY, pool=pool)
-        made.append(contents(tmp_path / "corpus"))
-        shutil.rmtree(tmp_path / "corpus")
-    assert made[0] == made[1]
 
 
 def test_shards_deal_out_every_document_alike_and_more_documents_move_none(tmp_path):

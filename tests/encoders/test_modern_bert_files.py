@@ -1,11 +1,9 @@
 """Files of ModernBERT: the published config, refusals, the head that tasks begin with. Its numbers: `tests/parity`."""
 
-import json
-
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from tiny_checkpoints import random_checkpoint
+from tiny_checkpoints import change_json, random_checkpoint
 from tiny_families import config_of
 
 from keras_bert import InputError, MaskedLM, SequenceClassifier
@@ -32,8 +30,7 @@ def write_folder(folder, **changes):
     config = config_of("modernbert", **SHAPE, local_attention=4, max_position_embeddings=16)
     checkpoint = random_checkpoint(form.MASKED_LM, config=config, vocabulary=None, with_pooler=False)
     write_checkpoint(checkpoint, folder, "huggingface")
-    values = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(values))
+    change_json(folder / "config.json", **changes)
     return read_safetensors(str(folder / "model.safetensors"))
 
 

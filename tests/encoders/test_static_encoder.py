@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from slow_parameters import slow_except
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
@@ -76,8 +76,7 @@ def test_the_length_of_the_tokenizer_does_not_cut_the_texts_of_a_folder(tmp_path
     """sentence-transformers reads no length for a StaticEmbedding."""
     model = static_model()
     model.save_pretrained(tmp_path / "static", format="huggingface")
-    settings = json.loads((tmp_path / "static/tokenizer_config.json").read_text())
-    (tmp_path / "static/tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 4}))
+    change_json(tmp_path / "static/tokenizer_config.json", model_max_length=4)
     (tmp_path / "static/sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 4}))
     read = SentenceEncoder.from_pretrained(tmp_path / "static")
     text = "the quick fox brown brown"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy_bert import scatter_weights
 from places import TESTS
+from tiny_checkpoints import change_json
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
 from keras_bert.checkpoints.checkpoint import StoredTensor
@@ -160,10 +161,7 @@ def test_every_format_keeps_every_number(tmp_path, name, formats):
 )
 def test_a_config_says_which_clusters_share_a_projection(tmp_path, changes, tied):
     small_model(proj_same_dim=True).save_pretrained(tmp_path / "theirs", format="huggingface")
-    file = tmp_path / "theirs/config.json"
-    values = json.loads(file.read_text())
-    del values["tie_projs"]
-    file.write_text(json.dumps(values | changes))
+    change_json(tmp_path / "theirs/config.json", without=["tie_projs"], **changes)
     if "share_proj" in changes:
         read = transformer_xl_files.read_official(str(tmp_path / "theirs/model.ckpt"), {})
     else:

@@ -19,21 +19,8 @@ from keras_bert.tokenization.token_lists import PythonForm
 LETTERS = "abcdezu\u00fc\u0301-.19 \u5b57["
 PIECES = [*LETTERS.replace(" ", ""), *(f"##{letter}" for letter in LETTERS if letter not in " -.[\u5b57")]
 # Words of an own domain, markers, numbers with marks, runs of spaces, beginnings of each other.
-CONTENTS = [
-    "[E1]",
-    "[E1",
-    "co-vid",
-    "Zed",
-    "zed19",
-    "Z\u00fcrich",
-    "ab",
-    "abc",
-    "cc",
-    "  ",
-    "    ",
-    "\u5b57\u5b57",
-    "a b",
-]
+CONTENTS = ["[E1]", "[E1", "co-vid", "Zed", "zed19", "Z\u00fcrich", "ab", "abc", "cc"]
+CONTENTS += ["  ", "    ", "\u5b57\u5b57", "a b"]
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
