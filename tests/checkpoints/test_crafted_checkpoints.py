@@ -229,6 +229,7 @@ def test_the_strings_and_numbers_of_a_tensorflow_checkpoint_are_those_that_tenso
 
     variables = [tf.Variable(np.arange(6).reshape(2, 3).astype(dtype)) for dtype in ("float32", "float16", "int64")]
     variables += [tf.Variable(True), tf.Variable(tf.constant([1.5], tf.bfloat16)), tf.Variable(tf.zeros((0, 3)))]
+    variables += [tf.Variable(tf.random.normal((number % 5 + 1, 3))) for number in range(400)]  # in several blocks
     prefix = tf.train.Checkpoint(variables=variables).write(str(tmp_path / "checkpoint"))
     reader, stored = tf.train.load_checkpoint(prefix), read_tensorflow_checkpoint(prefix)
     assert set(stored) == set(reader.get_variable_to_shape_map())

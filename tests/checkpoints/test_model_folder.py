@@ -102,14 +102,6 @@ def test_a_classifier_takes_the_encoder_of_a_pretrainer_and_says_what_is_new(pre
     assert classifier.vocabulary.tokens == VOCABULARY.tokens
 
 
-def test_a_pretrainer_takes_the_encoder_of_an_encoder_folder(tmp_path, capsys):
-    encoder = BertEncoder(CONFIG)
-    encoder.save_pretrained(tmp_path / "encoder", VOCABULARY)
-    pretrainer = BertPretrainer.from_pretrained(tmp_path / "encoder")
-    assert "newly initialised are: masked_lm_head, next_sentence_head" in capsys.readouterr().out
-    assert_same_outputs(encoder, pretrainer.encoder)
-
-
 def test_an_encoder_is_taken_from_a_classifier_without_a_word(tmp_path, capsys):
     classifier = SequenceClassifier(CONFIG, labels=["no", "yes"])
     classifier.save_pretrained(tmp_path / "classifier", VOCABULARY)

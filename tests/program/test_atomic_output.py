@@ -156,21 +156,6 @@ def test_other_errors_pass_unchanged(tmp_path):
         raise ZeroDivisionError
 
 
-def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
-    program = (
-        "import resource, signal, sys\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
-        "from keras_bert.program.atomic_output import atomic_file\n"
-        "with atomic_file(sys.argv[1]) as file:\n"
-        "    file.write(bytes(100_000))\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], capture_output=True, text=True)
-    assert "InputError: Cannot write" in result.stderr
-    assert "a file grew over the size limit" in result.stderr
-    assert os.listdir(tmp_path) == []
-
-
 def write(path, content=b"new"):
     with atomic_file(path) as file:
         file.write(content)

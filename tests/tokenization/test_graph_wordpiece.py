@@ -1,6 +1,5 @@
 import functools
 import itertools
-import subprocess
 import sys
 
 import pytest
@@ -8,7 +7,7 @@ import tensorflow as tf
 from generated_texts import SIGMA, every_code_point, generated_texts
 from slow_parameters import slow_except
 from tiny_families import sentence_pieces
-from tokenizer_comparison import differences, expected_in_bytes
+from tokenizer_comparison import differences
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
@@ -211,46 +210,6 @@ def test_the_same_tokenizer_works_in_tf_data(any_pair_of):
     texts = [b"the quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201, b"the"]
     batches = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(graph.tokenize)
     assert [row for batch in batches for row in batch.to_list()] == [python.encode(text) for text in texts]
-
-
-ASK = """
-import sys
-import tensorflow as tf
-import tensorflow_text  # registers the ops
-module = tf.saved_model.load(sys.argv[1])
-found = module.signatures["serving_default"](tf.constant([b"The quickest", "A\\u03a3 fox".encode(), b"", b"a" * 201]))
-print(found["ids"].numpy().tolist(), found["starts"].numpy().tolist(), found["ends"].numpy().tolist())
-print(module.lengths(tf.constant([], tf.string)).numpy().tolist())
-assert not any(name.startswith("keras_bert") for name in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_a_saved_module_answers_in_a_process_without_this_package(tmp_path):
-    graph, python = pair_of(TOKENS)
-
-    class Saved(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokenizer = graph
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
-        def serve(self, texts):
-            ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
-            return {"ids": ids.to_tensor(), "starts": starts.to_tensor(), "ends": ends.to_tensor()}
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
-        def lengths(self, texts):
-            return self.tokenizer.tokenize(texts).row_lengths()
-
-    module = Saved()
-    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
-    printed = subprocess.run(
-        [sys.executable, "-c", ASK, str(tmp_path)], capture_output=True, text=True, check=True, cwd=tmp_path
-    ).stdout.splitlines()
-    texts = [b"The quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201]
-    expected = zip(*(expected_in_bytes(python, text) for text in texts), strict=True)
-    assert printed == [" ".join(str([row + [0] * (3 - len(row)) for row in rows]) for rows in expected), "[]"]
 
 
 def test_only_ops_of_a_stock_tf_serving_are_used(tmp_path):
