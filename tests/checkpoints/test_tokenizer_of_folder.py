@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tiny
 from recorded_folders import recorded_folder
-from tiny_families import VOCABULARIES, byte_pairs, config, modern_byte_pairs, new, sentence_pieces, word_pieces
+from tiny_families import VOCABULARIES, byte_pairs, config_of, modern_byte_pairs, new, sentence_pieces, word_pieces
 
 from keras_bert import (
     BertEncoder,
@@ -47,8 +47,10 @@ CASES = {
 
 def classifier(family: str, vocabulary, **changes) -> SequenceClassifier:
     offset = {"position_offset": vocabulary.pad_id + 1} if family == "roberta" else {}
-    fields = {"vocab_size": len(vocabulary), "do_lower_case": True, "num_hidden_layers": 1, **offset, **changes}
-    model = SequenceClassifier(config(family, **fields), labels=["fox", "dog"])
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"max_position_embeddings": 40, "initializer_range": 0.3}
+    fields = {"vocab_size": len(vocabulary), "do_lower_case": True, **offset, **changes}
+    model = SequenceClassifier(config_of(family, **shape, **fields), labels=["fox", "dog"])
     model.vocabulary = vocabulary
     return model
 
