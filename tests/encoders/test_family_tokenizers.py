@@ -4,21 +4,9 @@ import json
 import os
 
 import pytest
-from tiny_families import (
-    IDS,
-    MERGES,
-    SPECIAL,
-    byte_pairs,
-    new,
-    word_pieces,
-)
+from tiny_families import IDS, MERGES, SPECIAL, byte_pairs, new, word_pieces
 
-from keras_bert import (
-    BytePairTokenizer,
-    InputError,
-    SpanClassifier,
-    load_vocabulary,
-)
+from keras_bert import BytePairTokenizer, InputError, SpanClassifier, load_vocabulary
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.text_rows import text_rows

@@ -14,13 +14,7 @@ from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 
 from data_prep.vocabulary.learn_sentence_piece import learn_sentence_piece, sentence_piece_words
 from keras_bert import InputError, SentencePieceTokenizer, load_vocabulary
-from keras_bert.tokenization.sentence_piece_model import (
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    Piece,
-    SentencePieceModel,
-)
+from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, Piece, SentencePieceModel
 
 SENTENCES = [
     "The quick brown foxes aren't quicker than 字字 dogs of 2010, or of 12, in the Café.",

@@ -163,11 +163,7 @@ SWAPPED = TOKENIZER_JSON["model"]["vocab"] | {"the": 0, "[PAD]": TOKENS.index("t
         (None, {"normalizer": None}, "the normalizer is None. Only BertNormalizer"),
         (None, {"pre_tokenizer": {"type": "WhitespaceSplit"}}, "the pre_tokenizer is .*WhitespaceSplit"),
         (None, {"surprise": 1}, "'surprise'=1"),
-        (
-            None,
-            rows("Bert", ("[CLS]", 2), ("[SEP]", 3)),
-            r"rows '\[SEP\] A \[CLS\] and .* are .*: \[CLS\] A",
-        ),
+        (None, rows("Bert", ("[CLS]", 2), ("[SEP]", 3)), r"rows '\[SEP\] A \[CLS\] and .* are .*: \[CLS\] A"),
         (None, rows("Roberta", ("[SEP]", 3), ("[CLS]", 2)), r"the rows .*\[CLS\] A \[SEP\] \[SEP\] B \[SEP\]"),
         (None, rows("Bert", ("[SEP]", 7), ("[CLS]", 2)), r"gives '\[SEP\]' another id than the vocabulary"),
         (None, {"added_tokens": [{"id": 9, "content": "[E1]", "surprise": 1}]}, "entry of added_tokens has settings"),
