@@ -196,18 +196,12 @@ def test_all_tensors_survive_writing_and_reading(tmp_path, variant, format):
     assert_same_tensors(read, checkpoint)
 
 
+EAGERLY, WITH_RECOMPUTED_LAYERS = {"run_eagerly": True, "jit_compile": False}, {"gradient_checkpointing": True}
+
+
+@pytest.mark.parametrize("compiled", [EAGERLY, pytest.param(WITH_RECOMPUTED_LAYERS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", TRAINED)
-def test_every_encoder_trains(variant):
-    check_training(variant, run_eagerly=True, jit_compile=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", TRAINED)
-def test_every_encoder_trains_with_recomputed_layers(variant):
-    check_training(variant, gradient_checkpointing=True)
-
-
-def check_training(variant, **compile_arguments):
+def test_every_encoder_trains(variant, compiled):
     config = small_config(variant)
     dropouts = [name for name in config.to_dict() if "dropout" in name and name != "classifier_dropout"]
     # Two updates lower the loss less than dropout can raise it.
@@ -217,7 +211,7 @@ def check_training(variant, **compile_arguments):
     batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
     batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
     batch["masked_lm_weights"] = np.ones((4, 2), "float32")
-    model.compile(optimizer="adam", **compile_arguments)
+    model.compile(optimizer="adam", **compiled)
     losses = model.fit(batch, epochs=2, verbose=0, batch_size=4).history["loss"]
     assert losses[1] < losses[0]
 

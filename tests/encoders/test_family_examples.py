@@ -168,6 +168,17 @@ REFUSED = {
         ({"relative_attention_num_buckets": 16}, "relative_attention_num_buckets is 16, .* Only 32 is supported"),
         ({"pad_token_id": 0}, "pad_token_id is 0, .* Only 1 is supported"),
     ],
+    "mmbert/base": [
+        ({"decoder_bias": False}, "decoder_bias is False, .* Only True is supported"),
+        ({"layer_types": ["sliding_attention"] * 4}, "layer_types is .* Only layers where every n-th"),
+        ({"layer_types": ["full_attention"] * 3}, "layer_types has 3 entries for num_hidden_layers=4"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rotary positions are scaled: {'rope_type'"),
+        ({"rope_scaling": {"type": "linear"}}, "rotary positions are scaled: {'type': 'linear'}"),
+        ({"hidden_activation": "mish"}, "hidden_activation is 'mish'. Supported: gelu"),
+        ({"classifier_activation": "mish"}, "classifier_activation is 'mish'. Supported: gelu"),
+        ({"num_hidden_layers": 3}, "has more weights than a model with num_hidden_layers=3"),
+        ({"num_hidden_layers": 5}, "is incomplete: .*/layer_4"),
+    ],
     "nomic_bert/base": [
         ({"rotary_emb_fraction": 0.5}, "rotary_emb_fraction is 0.5, .* Only 1.0 is supported"),
         ({"rotary_emb_interleaved": True}, "rotary_emb_interleaved is True, .* Only False"),
