@@ -1,12 +1,11 @@
-import contextlib
 import gzip
 import os
 import struct
-import tracemalloc
 
 import pytest
 import tensorflow as tf
 import zstandard
+from bounded_memory import memory_below
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import detect_compression, iterate_records, record_offsets
@@ -62,19 +61,9 @@ def test_a_gzip_file_may_be_filled_up_with_zeros(write):
     assert list(iterate_records(write(compression="GZIP", change=lambda data: data + bytes(1000)))) == RECORDS
 
 
-@contextlib.contextmanager
-def little_memory():
-    """Fails if the block takes more than 2 MB."""
-    tracemalloc.start()
-    yield
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2_000_000
-
-
 def test_memory_does_not_grow_with_the_file(write):
     path = write([bytes(10_000)] * 2000)
-    with little_memory():
+    with memory_below(2_000_000):
         assert sum(1 for _ in iterate_records(path)) == 2000
 
 
@@ -121,14 +110,14 @@ def test_an_impossible_length_allocates_no_memory(write, compression, length, pl
     pack = PACKED[compression]
     path = place + write(RECORDS[:2], change=lambda data: pack(data + header + b"nothing"))
     start = ": record 3 is damaged" if compression else ": record 3 (at byte 37) is cut off or damaged"
-    with little_memory():
+    with memory_below(2_000_000):
         records, message = read_until_error(path)
         with pytest.raises(InputError, match="it claims to have"):
             record_offsets(path, 1)
     assert records == RECORDS[:2]
     assert message.startswith(f"{start}: it claims to have {length:,} bytes, but ")
     path = write(change=lambda data: packed_length + bytes(4) + data[12:])
-    with little_memory():
+    with memory_below(2_000_000):
         records, message = read_until_error(path)
     assert (records, "is not a TFRecord file" in message) == ([], True)
 
