@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tiny_checkpoints import CONFIG, assert_same_tensors, change_json, random_checkpoint
+from tiny_checkpoints import CONFIG, assert_same_tensors, change_json, random_checkpoint, write_arrays
 
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
@@ -11,7 +11,7 @@ from keras_bert.checkpoints import what_instead
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.program.errors import InputError
 
@@ -32,9 +32,7 @@ def hugging_face(tmp_path):
 def rewrite(folder, change):
     """Writes model.safetensors again with other names, or without some."""
     tensors = read_safetensors(folder / "model.safetensors")
-    arrays = {name: StoredTensor.of(tensor.read()) for name, tensor in tensors.items()}
-    with open(folder / "model.safetensors", "wb") as file:
-        write_safetensors(file, change(arrays), {"format": "pt"})
+    write_arrays(folder, change({name: tensor.read().copy() for name, tensor in tensors.items()}))
 
 
 @pytest.mark.parametrize(

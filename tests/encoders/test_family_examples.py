@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from family_folders import config_values, inputs, weights_of
 from places import TESTS
-from tiny_checkpoints import change_json
+from tiny_checkpoints import change_json, write_arrays
 
-from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 
@@ -41,9 +40,7 @@ def write_folder(folder, recorded, example, **changes):
     family, head = example.split("/")
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config_values(family, head) | changes))
-    tensors = {name: StoredTensor.of(weights_of(name, shape)) for name, shape in recorded["shapes"].items()}
-    with open(folder / "model.safetensors", "wb") as file:
-        write_safetensors(file, tensors, {"format": "pt"})
+    write_arrays(folder, {name: weights_of(name, shape) for name, shape in recorded["shapes"].items()})
 
 
 def outputs_of(folder, head, dtype, features):
@@ -226,7 +223,7 @@ def test_weights_named_as_in_the_classes_of_transformers_are_read(recorded, tmp_
     names |= {"fc2": "down_proj"} if example.startswith("nomic") else {}
     parts = {"Wqkv": ["q_proj", "k_proj", "v_proj"], "qkv_proj": ["q_proj", "k_proj", "v_proj"]}
     parts |= {"up_gate_proj": ["up_proj", "gate_proj"]}
-    tensors = {}
+    arrays = {}
     for name, tensor in read_safetensors(str(tmp_path / "theirs" / "model.safetensors")).items():
         for old, new in names.items():
             name = name.replace(old, new)
@@ -238,11 +235,10 @@ def test_weights_named_as_in_the_classes_of_transformers_are_read(recorded, tmp_
                 layer = "mlp" if joined.startswith("up") else "self_attn"
                 stem, kind = name.split(f".{joined}.")
                 key = f"{stem.rsplit('.', 1)[0]}.{layer}.{part}.{kind}"
-            tensors[key if joined else name] = StoredTensor.of(np.ascontiguousarray(array))
+            arrays[key if joined else name] = array
     (tmp_path / "classes").mkdir()
     (tmp_path / "classes" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
-    with open(tmp_path / "classes" / "model.safetensors", "wb") as file:
-        write_safetensors(file, tensors, {"format": "pt"})
+    write_arrays(tmp_path / "classes", arrays)
     ids, mask, segments = inputs(example.split("/")[0])
     features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
     expected, found = (from_pretrained(None, tmp_path / name)(features) for name in ("theirs", "classes"))
@@ -290,8 +286,7 @@ def test_a_neobert_computes_its_formula(tmp_path):
     weights = {name: weights_of(name, shape) for name, shape in shapes.items()}
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
-    with open(tmp_path / "theirs" / "model.safetensors", "wb") as file:
-        write_safetensors(file, {name: StoredTensor.of(array) for name, array in weights.items()}, {"format": "pt"})
+    write_arrays(tmp_path / "theirs", weights)
     ids, mask, _ = inputs("nomic_bert", True)
     expected = neo_bert_of_numpy(config, {name: array.astype("float64") for name, array in weights.items()}, ids, mask)
     encoder = from_pretrained(Encoder, tmp_path / "theirs", dtype="float64")

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from numpy_bert import scatter_weights
 from places import TESTS
-from tiny_checkpoints import change_json
+from tiny_checkpoints import change_json, write_arrays
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, enable_lora
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
-from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_list import encoder_shapes
 from keras_bert.encoders.transformer_xl import files as transformer_xl_files
@@ -47,9 +46,7 @@ def write_golden(folder, name, **changes):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(json.loads(str(GOLDEN[f"{name}/config"])) | changes))
     start = f"{name}/w/"
-    tensors = {key.removeprefix(start): StoredTensor.of(GOLDEN[key]) for key in GOLDEN.files if key.startswith(start)}
-    with open(folder / "model.safetensors", "wb") as file:
-        write_safetensors(file, tensors, {"format": "pt"})
+    write_arrays(folder, {key.removeprefix(start): GOLDEN[key] for key in GOLDEN.files if key.startswith(start)})
     return folder
 
 
