@@ -97,25 +97,18 @@ def test_tokens_with_line_ends_are_refused():
         Vocabulary([*TOKENS, "a\nb"])
 
 
-def test_one_blank_line_is_a_token_that_matches_no_text(tmp_path):
-    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "fox")))
+@pytest.mark.parametrize(
+    ("more", "ids"),
+    [(["", "fox"], [5, 9, 6, 7]), (["", "the", "##est", "", "fox", ""], [9, 12, 6, 10])],
+    ids=["a blank line", "tokens twice"],
+)
+def test_a_blank_line_matches_no_text_and_of_a_token_that_occurs_twice_the_last_one_counts(tmp_path, more, ids):
+    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, *more)))
     vocabulary = Vocabulary.from_file(path)
-    assert (vocabulary.tokens[8], vocabulary.ids["fox"]) == ("", 9)
+    assert (len(vocabulary), vocabulary.tokens[8]) == (8 + len(more), "")
     vocabulary.save(tmp_path / "again.txt")
     assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
-    texts = ["the  fox\n\n quickest", ""]
-    expected = [[5, 9, 6, 7], []]
-    assert [WordPieceTokenizer(vocabulary).encode(text) for text in texts] == expected
-    assert GraphTokenizer(vocabulary).tokenize(texts).to_list() == expected
-
-
-def test_of_a_token_that_occurs_twice_the_last_one_counts_and_ids_stay(tmp_path):
-    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "the", "##est", "", "fox", "")))
-    vocabulary = Vocabulary.from_file(path)
-    assert (len(vocabulary), vocabulary.ids["the"], vocabulary.ids["##est"], vocabulary.ids["fox"]) == (14, 9, 10, 12)
-    vocabulary.save(tmp_path / "again.txt")
-    assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
-    texts, expected = ["the quickest fox"], [[9, 6, 10, 12]]
+    texts, expected = ["the  fox\n\n quickest", ""], [ids, []]
     assert [WordPieceTokenizer(vocabulary).encode(text) for text in texts] == expected
     assert GraphTokenizer(vocabulary).tokenize(texts).to_list() == expected
     assert CoreWordPiece(WordPieceTokenizer(vocabulary)).tokenize(texts).to_list() == expected
