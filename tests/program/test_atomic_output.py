@@ -36,9 +36,11 @@ def test_file_appears_whole_under_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RuntimeError])
-def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path, error):
+def test_an_error_leaves_the_old_file_and_neither_a_folder_nor_temporary_files(tmp_path, error):
     (tmp_path / "out.txt").write_bytes(b"old")
     with pytest.raises(error), atomic_file(tmp_path / "out.txt") as file:
+        _write_and_raise(file, error)
+    with pytest.raises(error), atomic_folder(tmp_path / "model") as folder, open(f"{folder}/a", "wb") as file:
         _write_and_raise(file, error)
     assert (tmp_path / "out.txt").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out.txt"]
@@ -77,12 +79,6 @@ def test_folder_appears_whole_under_its_name(tmp_path):
         assert not os.path.basename(folder).isdigit()
     assert os.listdir(tmp_path / "model") == ["a"]
     assert os.listdir(tmp_path) == ["model"]
-
-
-def test_an_error_leaves_no_folder(tmp_path):
-    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "model") as folder, open(f"{folder}/a", "wb") as file:
-        _write_and_raise(file, RuntimeError)
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_with_files_is_not_overwritten(tmp_path):
