@@ -17,9 +17,7 @@ from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.embeddings.text_vectors import encode_texts
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
 SIZES = {
@@ -150,44 +148,6 @@ def test_the_tokenizer_that_we_write_is_read_by_transformers(do_lower_case, tmp_
     assert ids[0] == [2, the, 6, 9, 7, 8, 3]
     assert ids[1] == [2, 8, 5, 4, 8 if do_lower_case else 1, 3]
     assert ids[2] == [2, 6 if do_lower_case else 1, 3]
-
-
-def test_a_cased_checkpoint_of_transformers_computes_and_cuts_the_same_here_and_back(shared_data, tmp_path):
-    texts = ["The Quickest brown fox", "Zürich, São Paulo, ANKARA's I/O", "Universität (México): 北京", "Élan élan"]
-    vocabulary = shared_data("vocab", "bert-base-cased-vocab.txt")
-    size = len(vocabulary.read_text(encoding="utf-8").splitlines())
-    features = features_for(size, 2, tmp_path)
-
-    def job(folder, **more):
-        common = {"class": "BertForMaskedLM", "features": str(tmp_path / "features_2.npz"), "texts": texts}
-        return {**common, "folder": str(folder), "outputs": f"{folder}.npz", **more}
-
-    original = tmp_path / "original"
-    casing = {"vocabulary": str(vocabulary), "do_lower_case": False}
-    run_transformers([job(original, config={**SIZES, "vocab_size": size}, **casing)], tmp_path)
-    theirs = np.load(f"{original}.npz")
-    expected_ids = [json.loads(row) for row in theirs["ids"]]
-    positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
-    jobs = []
-    for format in ("huggingface", "google", "keras_bert"):
-        write_checkpoint(read_checkpoint(original), tmp_path / format, format)
-        write_checkpoint(read_checkpoint(tmp_path / format), tmp_path / f"{format}_back", "huggingface")
-        jobs.append(job(tmp_path / f"{format}_back"))
-    for folder in (original, *(tmp_path / format for format in ("huggingface", "google", "keras_bert"))):
-        model = BertPretrainer.from_pretrained(folder)
-        assert not model.config.do_lower_case
-        assert [text.ids for text in encode_texts(model, texts)] == expected_ids
-        outputs = model({**features, "masked_lm_positions": positions})
-        assert_same_outputs({"logits": outputs["masked_lm_logits"]}, theirs)
-    # These texts change with the casing.
-    uncased = BertPretrainer.from_pretrained(original, do_lower_case=True)
-    assert all(text.ids != ids for text, ids in zip(encode_texts(uncased, texts), expected_ids, strict=True))
-    run_transformers(jobs, tmp_path)
-    for one in jobs:
-        returned = np.load(one["outputs"])
-        assert [*returned["missing"], *returned["unexpected"], *returned["mismatched"]] == []
-        assert list(returned["ids"]) == list(theirs["ids"])
-        np.testing.assert_allclose(returned["logits"], theirs["logits"], rtol=0, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
