@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from places import DOCS, PROJECT
+from places import DOCS
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -47,11 +47,6 @@ def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch
     exec(compile(second, "checkpoints.md", "exec"), names)
     assert names["similarities"].shape == (3, 3)
     assert (tmp_path / "elsewhere" / "model.safetensors").exists()
-
-
-def test_the_commands_that_the_page_names_exist():
-    for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", PAGE + CHECKPOINTS):
-        assert (PROJECT / package / f"{name}.py").exists()
 
 
 def optimizer_beside(call, **numbers):

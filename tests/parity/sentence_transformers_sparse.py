@@ -1,4 +1,4 @@
-"""Writes vectors and losses of sentence-transformers' `SparseEncoder`, for test_sentence_transformers_sparse_parity.py.
+"""Writes vectors and losses of sentence-transformers' `SparseEncoder`: those of `embedding_golden/sparse.json`.
 
     python sentence_transformers_sparse.py INPUT.json OUTPUT.json FOLDER ...
 

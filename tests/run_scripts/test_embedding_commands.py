@@ -54,24 +54,35 @@ def common(files, *arguments):
     return [*run, "--do_train", "--do_eval", "--num_train_epochs=1", "--train_batch_size=2", *arguments]
 
 
-@pytest.mark.slow
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("arguments", "score"),
     [
-        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1", "--pooling=cls,mean"], "eval_mrr@10"),
-        (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
-        (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
         (["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4"], "eval_map@100"),
+        slow(["--text_columns=a,b,c", "--loss=triplet", "--margin=1", "--pooling=cls,mean"], "eval_mrr@10"),
+        slow(["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
+        slow(["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
     ],
 )
-def test_the_columns_decide_what_is_learnt(arguments, score, files, done_here, eagerly):
-    printed = done_here(run_embeddings, *common(files, "--do_predict", *arguments))
+def test_the_columns_decide_what_is_learnt(arguments, score, files, done_here, eagerly, without_graphs):
+    done_here(run_embeddings, *common(files, "--do_predict", *arguments))
     assert score in (files / "run" / "eval_results.txt").read_text()
     assert (files / "run" / "eval_report" / "report.txt").exists()
-    assert (files / "run" / "test_vectors.npy").exists()
-    assert isinstance(SentenceEncoder.from_pretrained(files / "run" / "model"), SentenceEncoder)
+    model = SentenceEncoder.from_pretrained(files / "run" / "model")
+    first = np.load(files / "run" / "test_vectors.npy").reshape(len(ROWS), -1)[:, : model.embedding_size]
+    np.testing.assert_allclose(first, model.encode([row[0] for row in ROWS]), atol=1e-5)
     printed = done_here(run_embeddings, *common(files, *arguments))
     assert "the training is finished" in printed.out
+
+
+def test_a_cross_encoder_is_trained_and_its_scores_are_written(files, done_here, eagerly, without_graphs):
+    done_here(run_embeddings, *common(files, "--do_predict", "--text_columns=a,b,c", "--cross_encoder"))
+    columns = tuple(list(column) for column in zip(*(row[:3] for row in ROWS), strict=True))
+    expected = CrossEncoder.from_pretrained(files / "run" / "model").predict(columns)
+    np.testing.assert_allclose(np.loadtxt(files / "run" / "test_results.tsv"), expected, atol=1e-5)
 
 
 def test_lists_of_right_and_wrong_texts_are_examples(tmp_path, caplog):

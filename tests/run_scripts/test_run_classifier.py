@@ -30,13 +30,26 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, done_here, 
     assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
     assert not undocumented_keys(output / "eval_results.txt", "classification.md")
     assert "always answering 'yes' would have 0.6667" in printed.out
-    assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
-    assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+    model = SequenceClassifier.from_pretrained(output / "model")
+    assert model.labels == ("no", "yes")
+    texts = [line.split("\t")[0] for line in (folder / "test.tsv").read_text().splitlines()[1:]]
+    expected = [[*answer.probabilities.values()] for answer in model.predict(texts)]
+    np.testing.assert_allclose(np.loadtxt(output / "test_results.tsv"), expected, atol=1e-5)
     card = (output / "model" / "README.md").read_text()
     assert f"```sh\nrun_classifier --data_dir={folder} --output_dir" in card
     assert "| train examples | 18 |" in card
     assert re.search(r"\| eval\\_accuracy \| 0\.\d{4} \|", card)
     assert "* scores on held-out data" not in card
+
+
+def test_scores_are_learnt_and_predicted(folder, done_here, eagerly):
+    (folder / "scores.tsv").write_text("a\tb\ngood\t1\nbad film\t0\nthe film\t0.5\n")
+    files = [f"--{kind}_file={folder}/scores.tsv" for kind in ("train", "test")]
+    run = ["--text_column=a", "--label_column=b", "--problem_type=regression", f"--output_dir={folder}/out"]
+    done_here(run_classifier, *files, *run, *from_scratch(folder), "--do_train", "--do_predict")
+    model = SequenceClassifier.from_pretrained(folder / "out" / "model")
+    expected = [answer.score for answer in model.predict(["good", "bad film", "the film"])]
+    np.testing.assert_allclose(np.loadtxt(folder / "out" / "test_results.tsv"), expected, atol=1e-5)
 
 
 def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, done_here, eagerly):

@@ -266,18 +266,6 @@ def test_the_docker_script_mounts_the_kit_and_opens_ports_to_this_machine_only(k
     assert dict(re.findall(r"^COPY (\S+) (\S+)$", text, re.M)) == {"models": "/models", "config": "/config"}
 
 
-def test_scripts_name_only_flags_that_servers_have(kit):
-    # tensorflow_serving/model_servers/main.cc
-    known = "port rest_api_port enable_batching batching_parameters_file model_config_file model_name model_base_path "
-    known += "monitoring_config_file file_system_poll_wait_seconds max_num_load_retries enable_model_warmup "
-    known += "rest_api_timeout_in_ms"
-    of_docker = "rm init publish volume tag"
-    for name in ("serve.sh", "serve_with_docker.sh", "kubernetes.yaml", "Dockerfile"):
-        named = set(re.findall(r"(?<![\w-])--([a-z_]+)", (kit / name).read_text()))
-        assert named <= {*known.split(), *of_docker.split()}
-        assert {"model_config_file", "model_base_path"} & named
-
-
 def test_the_manifest_is_yaml_whose_parts_fit_together(kit):
     yaml = pytest.importorskip("yaml")
     config, claim, deployment, service = yaml.safe_load_all((kit / "kubernetes.yaml").read_text())

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from pretraining_runs import RUN, assert_same_weights, pretrain, train_until_killed
+from pretraining_runs import RUN, pretrain
 from tiny_families import LABELS, TEXTS, VOCABULARIES
 from tiny_families import config as config_of_family
 from tiny_pretraining import CONFIG, VOCABULARY
@@ -189,15 +189,6 @@ def teacher(tmp_path_factory):
     scatter_weights(model)
     model.save_pretrained(path, VOCABULARY)
     return path
-
-
-@pytest.mark.slow
-def test_a_distilled_pretraining_run_resumes(records, teacher, tmp_path, monkeypatch):
-    run = {**RUN, "distillation": Distillation(teacher, ALL_TERMS)}
-    pretrain(tmp_path / "whole", records, **run)
-    train_until_killed(monkeypatch, 6, tmp_path / "killed", records, **run)
-    pretrain(tmp_path / "killed", records, **run)
-    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
 
 
 def test_a_run_does_not_store_its_teacher(records, teacher, tmp_path, eagerly):
