@@ -11,7 +11,6 @@ import tiny
 from places import DOCS
 
 from keras_bert.encoders.bert.encoder import BertEncoder
-from keras_bert.tasks.classification.model import SequenceClassifier
 
 PAGE = (DOCS / "classification.md").read_text("utf-8")
 WORDS = ["a", "lovely", "film", "dull", "from", "start", "to", "end", "what", "the", "is", "and"]
@@ -71,15 +70,6 @@ def test_the_scripts_have_at_most_ten_lines():
 
 
 @pytest.mark.slow
-def test_the_scripts_leave_their_models_behind(folder):
-    classifier = SequenceClassifier.from_pretrained(folder / "script0" / "my_classifier")
-    assert classifier.labels == ("bad", "good")
-    SequenceClassifier.from_pretrained(folder / "script4" / "my_lora_classifier")
-    student = SequenceClassifier.from_pretrained(folder / "script5" / "student")
-    assert student.config.num_hidden_layers == 1
-
-
-@pytest.mark.slow
 def test_the_command_writes_what_the_page_says(folder):
     run = folder / "command0" / "runs" / "films"
     for name in ("model", "eval_results.txt", "test_results.tsv", "test_predictions.tsv", "history.jsonl"):
@@ -89,34 +79,3 @@ def test_the_command_writes_what_the_page_says(folder):
     results = dict(line.split(" = ") for line in (run / "eval_results.txt").read_text().splitlines())
     assert {"eval_accuracy", "eval_f1", "eval_matthews", "eval_loss", "global_step", "loss"} <= set(results)
     assert (run / "test_predictions.tsv").read_text().startswith("text\tlabel\tprobability\na lovely film\t")
-
-
-@pytest.mark.slow
-def test_json_lines_are_read_by_their_usual_columns(folder):
-    config = json.loads((folder / "command1" / "runs" / "pairs" / "model" / "bert_config.json").read_text())
-    assert config["keras_bert"]["labels"] == ["0", "1"]
-
-
-@pytest.mark.slow
-def test_several_labels_have_their_scores_and_their_report(folder):
-    run = folder / "command2" / "runs" / "several"
-    assert "eval_micro_f1 = " in (run / "eval_results.txt").read_text()
-    assert (run / "eval_report" / "labels.tsv").read_text().startswith("label\tprecision\trecall\tf1")
-
-
-@pytest.mark.slow
-def test_glue_gets_the_file_of_its_leaderboard(folder):
-    lines = (folder / "command3" / "runs" / "rte" / "RTE.tsv").read_text().splitlines()
-    assert lines[0] == "index\tprediction"
-    assert [line.split("\t")[0] for line in lines[1:]] == ["0", "1"]
-    assert {line.split("\t")[1] for line in lines[1:]} <= {"entailment", "not_entailment"}
-
-
-@pytest.mark.slow
-def test_the_grid_names_its_best_run(folder):
-    grid = folder / "command4" / "runs" / "grid"
-    assert len((grid / "grid.tsv").read_text().splitlines()) == 3
-    text = (grid / "grid.txt").read_text()
-    best = re.search(r"2 of 2 runs are done. The best accuracy of the best settings: [\d.]+, (\S+)", text)[1]
-    assert (grid / best / "model" / "model.weights.h5").exists()
-    assert text in (folder / "stdout").read_text()

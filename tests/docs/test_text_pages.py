@@ -152,28 +152,24 @@ def test_commands_answer(my_bert, texts):
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "error"),
+    ("module", "flags", "error"),
     [
         (fill_mask, ["--text=the fox"], r"Text 1 has no \[MASK\]"),
         (fill_mask, [], "There is nothing to fill in"),
         (
             word_senses,
-            ["--input_file=FOLDER/texts.txt", "--word=sun", "--output_dir=FOLDER/none", "--noplot"],
+            ["--input_file=texts.txt", "--word=sun", "--output_dir=none", "--noplot"],
             "'sun' does not occur",
         ),
-        (summarize, ["--input_file=FOLDER/empty.txt"], "empty.txt is empty"),
-        (
-            search_sentences,
-            ["--index_dir=FOLDER/other", "--query=bank"],
-            "other is not an index: it has no index.json, texts.jsonl",
-        ),
+        (summarize, ["--input_file=empty.txt"], "empty.txt is empty"),
+        (search_sentences, ["--index_dir=other", "--query=bank"], "other is not an index: it has no index.json, texts"),
         (search_sentences, ["--query=bank"], "There is nothing to search"),
     ],
 )
-def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, refused_here, module, arguments, error):
+def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, monkeypatch, refused_here, module, flags, error):
+    monkeypatch.chdir(texts.parent)
     (texts.parent / "empty.txt").write_text("", "utf-8")
     (texts.parent / "other").mkdir(exist_ok=True)
-    arguments = [argument.replace("FOLDER", str(texts.parent)) for argument in arguments]
-    printed = refused_here(module, f"--init_checkpoint={my_bert}", *arguments)
+    printed = refused_here(module, f"--init_checkpoint={my_bert}", *flags)
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert re.search(error, line)

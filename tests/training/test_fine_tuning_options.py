@@ -1,7 +1,6 @@
 """The options of fine-tuning: the best model, class weights, frozen parts, LoRA, a teacher."""
 
 import json
-import os
 
 import classifier_runs
 import keras
@@ -60,14 +59,6 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
     assert results["eval_accuracy"] == best["accuracy"]
     assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
     assert results["global_step"] == best["step"]
-
-
-@pytest.mark.slow
-def test_training_ends_when_dev_scores_stay_as_they_are(eagerly, tmp_path):
-    # Only the head is trained, with a rate of 0, so no evaluation is better than the first.
-    train(tmp_path / "run", DEV, keep_best=True, patience=2, learning_rate=0.0, num_train_epochs=9.0)
-    assert [line["step"] for line in read_history(tmp_path / "run" / "evaluations.jsonl")] == [6, 12, 18]
-    assert os.path.isdir(tmp_path / "run" / "model")
 
 
 def test_a_finished_run_is_not_trained_again(eagerly, tmp_path, monkeypatch, capsys):

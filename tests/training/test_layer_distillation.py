@@ -1,6 +1,5 @@
 """The terms of distillation that compare layers: formulas, training, runs that resume, bad input."""
 
-import functools
 import json
 import os
 
@@ -139,17 +138,15 @@ def test_every_family_can_be_student_and_teacher(family):
         assert is_taught or float(term.value) > 1e-3
 
 
-@functools.cache
-def taught(dtype="float32", steps=30, parts=1, **compile_arguments):
+def taught(parts):
+    """Returns a student after three updates, and the losses; the teacher stays as it was."""
     keras.utils.set_random_seed(3)
-    policy = {"dtype": dtype}
-    student = BertPretrainer(without_dropout(), **policy)
-    teacher = MaskedLM(without_dropout(hidden_size=24, num_hidden_layers=2), **policy)
+    student, teacher = BertPretrainer(without_dropout()), MaskedLM(without_dropout(hidden_size=24, num_hidden_layers=2))
     scatter_weights(teacher)
-    model = Distiller(student, teacher, ALL_TERMS, **policy)
-    model.compile(optimizer=AdamW(3e-3), gradient_accumulation_steps=parts, **compile_arguments)
+    model = Distiller(student, teacher, ALL_TERMS)
+    model.compile(optimizer=AdamW(3e-3), gradient_accumulation_steps=parts)
     before = [np.asarray(weight) for weight in teacher.weights]
-    losses = model.fit(batch_of(), batch_size=4, epochs=steps, verbose=0, shuffle=False).history["loss"]
+    losses = model.fit(batch_of(), batch_size=4, epochs=3, verbose=0, shuffle=False).history["loss"]
     for weight, value in zip(teacher.weights, before, strict=True):
         np.testing.assert_array_equal(np.asarray(weight), value)
     return model, losses
@@ -157,8 +154,9 @@ def taught(dtype="float32", steps=30, parts=1, **compile_arguments):
 
 @pytest.mark.slow
 def test_parts_compute_what_the_whole_batch_computes():
-    (whole, losses), (parts, same) = taught(steps=3), taught(steps=3, parts=2)
+    (whole, losses), (parts, same) = taught(1), taught(2)
     np.testing.assert_allclose(losses, same, rtol=1e-5)
+    assert losses[-1] < losses[0]
     assert len(whole.weights) == len(whole.student.weights) + 2  # the projection, not the teacher
     for one, other in zip(whole.trainable_variables, parts.trainable_variables, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=2e-6)
@@ -168,17 +166,6 @@ def test_parts_compute_what_the_whole_batch_computes():
 def test_two_devices_compute_what_one_computes(on_four_devices):
     one, two = (on_four_devices(distributed_runs.train, "distilled", layout) for layout in ("one", "mirrored2"))
     assert max(np.abs(a - b).max() for a, b in zip(one["after"], two["after"], strict=True)) <= 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments", [{"dtype": "mixed_bfloat16"}, {"jit_compile": True}, {"gradient_checkpointing": True}]
-)
-def test_distillation_trains_with(arguments):
-    _, losses = taught(steps=8, **arguments)
-    expected = taught(steps=8)[1]
-    assert losses[-1] < losses[0]
-    np.testing.assert_allclose(losses, expected, rtol=0.03 if "dtype" in arguments else 1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -202,10 +202,7 @@ def test_static_queries_are_not_regularised():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"document_regularizer_weight": -1e-5},
-            "document_regularizer_weight must be .* at least 0. Received: -1e-0",
-        ),
+        ({"document_regularizer_weight": -1e-5}, "document_regularizer_weight must be .* at least 0. Received: -1e-0"),
         ({"query_regularizer_weight": -1}, "query_regularizer_weight must be a number of at least 0. Received: -1"),
         ({"query_regularizer_weight": "big"}, "query_regularizer_weight must be .* at least 0. Received: 'big'"),
         ({"document_regularizer_threshold": -1}, "document_regularizer_threshold must be a whole number of at least 0"),
@@ -215,12 +212,9 @@ def test_static_queries_are_not_regularised():
         ({"warmup_ratio": 1.5}, "warmup_ratio must be .* at most 1. Received: 1.5"),
     ],
 )
-def test_an_argument_out_of_range_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        SpladeLoss(**arguments)
-
-
-def test_a_loss_is_named_or_refused():
+def test_a_loss_is_named_and_an_argument_out_of_range_is_refused(arguments, message):
     assert as_splade_loss("margin_mse") == SpladeLoss("margin_mse")
     with pytest.raises(InputError, match="a SpladeLoss, 'in_batch_negatives' or 'margin_mse'. Received: 3"):
         as_splade_loss(3)
+    with pytest.raises(InputError, match=message):
+        SpladeLoss(**arguments)
