@@ -141,13 +141,6 @@ def run_quickstart(installed, folder, *arguments):
     )
 
 
-def test_the_quickstart_of_the_wheel_does_not_overwrite_a_folder(installed, tmp_path):
-    (tmp_path / "mine").mkdir()
-    result = run_quickstart(installed, tmp_path, "--output_dir=mine")
-    assert result.returncode == 1
-    assert "error: mine exists. Remove it" in result.stderr
-
-
 def test_the_quickstart_of_the_wheel_runs_its_stages_in_any_folder(installed, tmp_path):
     (tmp_path / "text.txt").write_text("A text of one sentence.")
     result = run_quickstart(installed, tmp_path, "--output_dir=out", "--input_file=text.txt")

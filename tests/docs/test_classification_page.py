@@ -39,39 +39,31 @@ for folder, what in json.loads(sys.argv[1]):
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The folder in which all scripts and commands of the page have run, each in its own subfolder."""
-    path = tmp_path_factory.mktemp("page")
-    vocabulary = tiny.vocabulary(*WORDS)
-    config = tiny.config(vocabulary, hidden_size=8, num_hidden_layers=2, max_position_embeddings=128)
-    BertEncoder(config).save_pretrained(path / "checkpoint", vocabulary)
-    scripts = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 8
-    jobs = [(f"script{number}", script) for number, script in enumerate(scripts)]
-    for number, block in enumerate(re.findall(r"```\n\$ cat (.*?)```", PAGE, re.S)):
-        content, command = block.split("$ python -m run_scripts.run_classifier ")
-        name, _, content = content.partition("\n")
-        file = path / f"command{number}" / name
-        file.parent.mkdir(parents=True)
-        file.write_text(content, "utf-8")
-        jobs.append((f"command{number}", shlex.split(command.replace("\\\n", " "))))
-    result = subprocess.run(
-        [sys.executable, "-c", RUN_ALL, json.dumps(jobs)], capture_output=True, text=True, cwd=path, check=False
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    (path / "stdout").write_text(result.stdout)
-    return path
-
-
 def test_the_scripts_have_at_most_ten_lines():
     for script in re.findall(r"```python\n(.*?)```", PAGE, re.S):
         assert len([line for line in script.splitlines() if line]) <= 10
 
 
 @pytest.mark.slow
-def test_the_command_writes_what_the_page_says(folder):
-    run = folder / "command0" / "runs" / "films"
+def test_the_scripts_and_commands_run_and_the_first_command_writes_what_the_page_says(tmp_path):
+    vocabulary = tiny.vocabulary(*WORDS)
+    config = tiny.config(vocabulary, hidden_size=8, num_hidden_layers=2, max_position_embeddings=128)
+    BertEncoder(config).save_pretrained(tmp_path / "checkpoint", vocabulary)
+    scripts = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    assert len(scripts) == 8
+    jobs = [(f"script{number}", script) for number, script in enumerate(scripts)]
+    for number, block in enumerate(re.findall(r"```\n\$ cat (.*?)```", PAGE, re.S)):
+        content, command = block.split("$ python -m run_scripts.run_classifier ")
+        name, _, content = content.partition("\n")
+        file = tmp_path / f"command{number}" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(content, "utf-8")
+        jobs.append((f"command{number}", shlex.split(command.replace("\\\n", " "))))
+    result = subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(jobs)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    run = tmp_path / "command0" / "runs" / "films"
     for name in ("model", "eval_results.txt", "test_results.tsv", "test_predictions.tsv", "history.jsonl"):
         assert (run / name).exists()
     report = {path.name for path in (run / "eval_report").iterdir()}

@@ -1,15 +1,11 @@
 """What every client does, over every transport and on every server.
 
 The servers are a fake with a toy model, and an exported model: REST on the development server, gRPC on a server made
-from the official tensorflow-serving-api. KERAS_BERT_MODEL_SERVER is the path of a tensorflow_model_server; without it
-the tests on that server are skipped.
+from the official tensorflow-serving-api.
 """
 
 import contextlib
-import os
 import re
-import socket
-import subprocess
 import types
 
 import numpy as np
@@ -32,7 +28,6 @@ from keras_bert.tf_serving.client import (
 from keras_bert.tf_serving.client.model_info import Tensor
 from run_scripts.readable_answers import readable_answers
 
-MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
 TEXTS = ["a", "", "a long text", "the fox", "caf\u00e9", "NUL \0", "\u2028\U0001f600", b"\xff"]
 
 
@@ -68,29 +63,9 @@ def development_server(exported):
         yield f"http://127.0.0.1:{address.port}", official.address
 
 
-@contextlib.contextmanager
-def real_server(exported):
-    # This server cannot choose a free port by itself.
-    with socket.create_server(("127.0.0.1", 0)) as rest, socket.create_server(("127.0.0.1", 0)) as grpc:
-        ports = rest.getsockname()[1], grpc.getsockname()[1]
-    command = [MODEL_SERVER, "--model_name=toy", f"--model_base_path={exported}", "--grpc_socket_path="]
-    command += [f"--rest_api_port={ports[0]}", f"--port={ports[1]}"]
-    log = exported.parent / "log"
-    with open(log, "wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-        try:
-            yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
-        finally:
-            print(log.read_text("utf-8", "replace"))  # pytest shows it where a test fails
-            process.terminate()
-            process.wait(timeout=60)
-
-
-@pytest.fixture(scope="module", params=["fake", "exported", "real"])
+@pytest.fixture(scope="module", params=["fake", "exported"])
 def place(request):
     """A running server: its addresses, its newest version, and the model's own probabilities for texts."""
-    if request.param == "real" and not MODEL_SERVER:
-        pytest.skip("KERAS_BERT_MODEL_SERVER names no tensorflow_model_server")
     if request.param == "fake":
         fake = request.getfixturevalue("running")
         fake.forget()
@@ -103,13 +78,9 @@ def place(request):
     def direct(texts):
         return model.predict("serving_default", {"text": np.array(texts, object)})["probabilities"]
 
-    run = real_server if request.param == "real" else development_server
-    with run(exported) as (url, address):
-        place = types.SimpleNamespace(url=url, address=address, version=1, probabilities=direct)
-        place.classifies_by_rest = request.param == "real"
-        with RestClient(url, "toy") as client:
-            client.wait_until_available(timeout=120)
-        yield place
+    with development_server(exported) as (url, address):
+        place = {"url": url, "address": address, "version": 1, "probabilities": direct}
+        yield types.SimpleNamespace(**place, classifies_by_rest=False)
 
 
 def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, kind):

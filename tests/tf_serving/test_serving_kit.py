@@ -183,16 +183,13 @@ def test_the_templates_are_filled_in(kit):
     assert [kubernetes_name(name) for name in ("Pairs_v1", "a.b--c", "x" * 70)] == ["pairs-v1", "a-b-c", "x" * 50]
 
 
-@pytest.mark.parametrize("name", ["a b", "", "a/b", "-a", "$(id)"])
-def test_names_that_need_quoting_are_refused(exported, tmp_path, name):
-    with pytest.raises(InputError, match="name of a model"):
-        make_serving_kit(exported, tmp_path / "kit", name=name)
-
-
-@pytest.mark.parametrize("image", ["", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"])
-def test_images_that_need_quoting_are_refused(image):
-    with pytest.raises(InputError, match="name of a Docker image"):
-        check_image(image)
+def test_names_and_images_that_need_quoting_are_refused(exported, tmp_path):
+    for name in ("a b", "", "a/b", "-a", "$(id)"):
+        with pytest.raises(InputError, match="name of a model"):
+            make_serving_kit(exported, tmp_path / "kit", name=name)
+    for image in ("", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"):
+        with pytest.raises(InputError, match="name of a Docker image"):
+            check_image(image)
 
 
 def test_padding_by_the_server_is_on_where_it_does_no_harm(kit, tmp_path):

@@ -204,36 +204,33 @@ def test_a_classifier_learns_from_the_layers_of_its_teacher(tmp_path, eagerly):
         small.fit(TEXTS, LABELS, class_weight="balanced", validation_split=0.5, **options)
 
 
+TWO_LAYERS = CONFIG.replace(num_hidden_layers=2)
+OTHER_VOCABULARY = Vocabulary([*VOCABULARY.tokens[:-1], "z"])
+LONGFORMER = config_of_family("longformer")
+
+
 @pytest.mark.parametrize(
     ("student", "teacher", "arguments", "message"),
     [
-        ({}, {"num_hidden_layers": 2}, {"layer_map": [1, 0]}, r"layer_map must have 1 numbers from 0 to 1.*: \[1, 0\]"),
-        ({}, {"num_hidden_layers": 2}, {"layer_map": [2]}, r"layer_map must have 1 numbers from 0 to 1.*: \[2\]"),
-        ({"num_hidden_layers": 2}, {}, {}, "The student has 2 layers and the teacher 1. Give layer_map"),
-        ({}, {"vocab_size": 14}, {}, "The teacher has another vocabulary than the student \\(14 and 13 tokens\\)"),
-        ({}, {"num_attention_heads": 4}, {}, "needs as many attention heads .* Received: 2 and 4"),
+        (CONFIG, TWO_LAYERS, {"layer_map": [1, 0]}, r"layer_map must have 1 numbers from 0 to 1.*: \[1, 0\]"),
+        (CONFIG, TWO_LAYERS, {"layer_map": [2]}, r"layer_map must have 1 numbers from 0 to 1.*: \[2\]"),
+        (TWO_LAYERS, CONFIG, {}, "The student has 2 layers and the teacher 1. Give layer_map"),
+        (CONFIG, CONFIG.replace(vocab_size=14), {}, r"another vocabulary than the student \(14 and 13 tokens\)"),
+        (CONFIG, CONFIG, {"terms": ["soft_targets"]}, "The teacher has another vocabulary than the student"),
+        (CONFIG, CONFIG.replace(num_attention_heads=4), {}, "needs as many attention heads .* Received: 2 and 4"),
+        (LONGFORMER, LONGFORMER, {}, "The student is a LongEncoder, which has no score for each pair of tokens"),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_refused(student, teacher, arguments, message):
-    models = pair_of(CONFIG.replace(**student), CONFIG.replace(**teacher))
+    models = pair_of(student, teacher)
+    if "terms" in arguments:
+        models[0].vocabulary, models[1].vocabulary = VOCABULARY, OTHER_VOCABULARY
     with pytest.raises(InputError, match=message):
-        Distiller(*models, ["attention_scores"], **arguments)
-
-
-def test_another_vocabulary_of_the_same_size_and_a_family_without_scores_for_all_pairs_are_refused():
-    student, teacher = pair_of(CONFIG, CONFIG)
-    student.vocabulary, teacher.vocabulary = VOCABULARY, Vocabulary([*VOCABULARY.tokens[:-1], "z"])
-    with pytest.raises(InputError, match="The teacher has another vocabulary than the student"):
-        Distiller(student, teacher, ["soft_targets"])
-    config = config_of_family("longformer")
-    with pytest.raises(InputError, match="The student is a LongEncoder, which has no score for each pair of tokens"):
-        Distiller(*pair_of(config, config), ["attention_scores"])
+        Distiller(*models, **{"terms": ["attention_scores"], **arguments})
 
 
 def test_an_encoder_cannot_teach_logits(records, tmp_path):
-    encoder = make_encoder(CONFIG)
-    encoder.vocabulary = VOCABULARY
-    encoder.save_pretrained(tmp_path / "encoder")
+    make_encoder(CONFIG).save_pretrained(tmp_path / "encoder", VOCABULARY)
     with pytest.raises(InputError, match="has no masked_lm_head, so the terms soft_targets and predictions cannot"):
         pretrain(tmp_path / "run", records, **RUN, distillation=Distillation(tmp_path / "encoder"))
 
