@@ -329,7 +329,7 @@ URGENT_BUT = "^the examples: an urgency must be a number from 0 to 1. Received: 
         (lambda model: model.fit(TEXTS, ["high"] * 6), f"{URGENT_BUT}'high'$"),
         (lambda model: model.explain([URGENT], ["calm"]), "A target of explain must be a score of the model: urgency"),
         (checked_with_another_bias, r"urgency_head/bias has the shape \[16\], but its config requires \[1\]"),
-        (lambda model: registry.Head("stars", list, hugging_face=("A",)), "'stars' lists other weights, so leave hugg"),
+        (lambda model: registry.Head("stars", weights=list, hugging_face=("A",)), "'stars' lists other weights, so"),
         (write_for_google, "model of the family distance.* Write it with format='keras_bert'"),
         (lambda model: tiny.config(VOCABULARY).replace(model_type="distance"), "needs a DistanceConfig.*a BertConfig"),
         (lambda model: config_of("distance").replace(hidden_size=0), "hidden_size must be a whole number of at least"),

@@ -45,14 +45,10 @@ def test_a_notebook_is_stored_without_outputs_and_its_cells_are_short(path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_pages_and_names_that_a_notebook_mentions_exist(path):
+def test_what_a_notebook_imports_and_mentions_exists(path):
     text = "".join("".join(cell["source"]) for cell in cells(path, "markdown"))
     for name in re.findall(r"`((?:docs/)?\w+\.(?:md|ipynb))`", text):
         assert (PROJECT / name).exists() or (PROJECT / "notebooks" / name).exists(), name
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_a_notebook_imports_exists(path):
     program = ast.parse("\n".join("".join(cell["source"]) for cell in cells(path, "code")))
     for node in ast.walk(program):
         if isinstance(node, ast.ImportFrom):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from places import TESTS
 from recorded_folders import recorded_folder
+from tasks.embedding.test_embedding_losses import loss_and_gradient
 from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint
 
 from keras_bert import BertEncoder, InputError, MaskedLM, SparseEncoder
@@ -138,14 +139,6 @@ def test_a_prompt_for_documents_has_the_name_that_counts_there(tmp_path):
 
 # Recorded with sentence-transformers in float64 (parity/sentence_transformers_sparse.py).
 VECTORS = np.array(GOLDEN["vectors"])
-
-
-def loss_and_gradient(loss, vectors, **others):
-    vectors = tf.constant(vectors, tf.float64)
-    with tf.GradientTape() as tape:
-        tape.watch(vectors)
-        value = loss(vectors, **others)
-    return float(value), np.asarray(tape.gradient(value, vectors))
 
 
 @pytest.mark.parametrize("name", GOLDEN["cases"])
