@@ -34,6 +34,7 @@ def from_pretrained(
     keep_layers: Sequence[int] | None = None,
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
+    base: str | os.PathLike | None = None,
     **arguments,
 ):
     """Returns a model with the weights of a checkpoint of any format; the arguments are those of
@@ -43,7 +44,7 @@ def from_pretrained(
         model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
             selects the encoder of the checkpoint's family.
     """
-    checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
+    checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle, base)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)
 
 
