@@ -155,6 +155,20 @@ class BertCheckpoint:
         tensors[TOKEN_EMBEDDINGS] = table.changed(table.shape, lambda rows: rows + difference.read())
         return self.replace(tensors=tensors)
 
+    def with_pooler_of_masked_lm(self) -> "BertCheckpoint":
+        """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
+
+        A pooler beside a masked-LM head is replaced: pre-training does not train it.
+        """
+        if not (self.config.family.pooler_is_masked_lm_head and MASKED_LM in self.heads):
+            return self
+        copied = {
+            f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
+        }
+        return self.replace(tensors={**self.tensors, **copied})
+
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads with weights, in the order of the tasks, followed by those that no entry of a task has."""

@@ -137,7 +137,8 @@ def with_adapter(base: BertCheckpoint, path: str, trust_pickle: bool = False) ->
     head, is_told = _head_of(values, base, file)
     if is_told:  # the adapted class has no other head than this one
         kept = (form.ENCODER, form.POOLER, form.SENTENCE_HEAD, head)
-        base = base.replace(tensors={name: base.tensors[name] for name in base.tensors if form.part_of(name) in kept})
+        tensors = (base.with_pooler_of_masked_lm() if head else base).tensors
+        base = base.replace(tensors={name: tensors[name] for name in tensors if form.part_of(name) in kept})
     products, others = _products_and_others(values, stored, file, weights)
     table = names.names(base.config, head)
     products, unknown = named_as_ours(products, base.config, table)

@@ -62,7 +62,9 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is not checkpoint.model_class:
         checkpoint = checkpoint.with_whole_table()
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    checkpoint = _with_pooler(model_class, checkpoint)
+    needed = heads_of(model_class)
+    if needed and MASKED_LM not in needed:
+        checkpoint = checkpoint.with_pooler_of_masked_lm()
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -177,23 +179,6 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
     """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
     return given == stored or (stored == made_up and len(given) == len(stored))
-
-
-def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoint:
-    """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
-
-    A pooler beside a masked-LM head is replaced: pre-training does not train it.
-    """
-    heads = heads_of(model_class)
-    is_task = bool(heads) and MASKED_LM not in heads
-    if not (is_task and checkpoint.config.family.pooler_is_masked_lm_head and MASKED_LM in checkpoint.heads):
-        return checkpoint
-    copied = {
-        f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
-        for name, tensor in checkpoint.tensors.items()
-        if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
-    }
-    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 
 
 def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
