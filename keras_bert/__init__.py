@@ -62,6 +62,7 @@ _PUBLIC = {
     "distill": "keras_bert.tasks.distillation",
     "enable_lora": "keras_bert.models.trainable_parts",
     "freeze": "keras_bert.models.trainable_parts",
+    "save_adapter": "keras_bert.checkpoints.adapter_writer",
     "answers_frame": "keras_bert.tasks.answer_table",
     "sentence_embeddings": "keras_bert.embeddings.text_vectors",
     "distil_static": "keras_bert.embeddings.static_distillation",

@@ -102,7 +102,7 @@ def save_pretrained(
             format cannot hold this model or its optimizer.
     """
     checkpoint = checkpoint_of(model, vocabulary)
-    untrained = _untrained_parts(model)
+    untrained = untrained_parts(model)
     kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in untrained}
     checkpoint = checkpoint.replace(tensors=kept)
     if include_optimizer:
@@ -226,7 +226,7 @@ def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> Non
         one.new_parts = NewParts({part: weights[part] for part in sorted(parts)}, checkpoint.path)
 
 
-def _untrained_parts(model) -> set[str]:
+def untrained_parts(model) -> set[str]:
     """Returns the new, untrained parts of a model, including parts that it does not use."""
     parts = set(model.new_parts.untrained())
     return parts if model.uses_pooler else parts | set(model.encoder.new_parts.untrained())
