@@ -64,6 +64,7 @@ _PUBLIC = {
     "freeze": "keras_bert.models.trainable_parts",
     "save_adapter": "keras_bert.checkpoints.adapter_writer",
     "answers_frame": "keras_bert.tasks.answer_table",
+    "BgeM3": "keras_bert.embeddings.bge_m3",
     "sentence_embeddings": "keras_bert.embeddings.text_vectors",
     "distil_static": "keras_bert.embeddings.static_distillation",
     "mine_hard_negatives": "keras_bert.embeddings.hard_negatives",

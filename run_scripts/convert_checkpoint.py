@@ -50,9 +50,7 @@ def define_flags() -> None:
         "The casing, if the input does not state it or states it wrongly. By default it is detected.",
     )
     flags.DEFINE_bool("trust_pickle", False, "Whether a pytorch_model.bin may run code, which tensors do not need.")
-    flags.DEFINE_string(
-        "base", None, "The base model of an adapter of PEFT. By default the one that it names."
-    )
+    flags.DEFINE_string("base", None, "The base model of an adapter of PEFT. By default the one that it names.")
 
 
 def main():

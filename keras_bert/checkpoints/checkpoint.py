@@ -32,6 +32,7 @@ SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
 GENERATOR = "generator"  # the masked LM that replaces tokens in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
 QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
+TOKEN_SCORES, TOKEN_VECTORS = "token_scores", "token_vectors"  # bge-m3: dense layers of each token
 
 # The kind of a checkpoint that is a model in memory.
 MODEL = "model"
