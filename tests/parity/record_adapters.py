@@ -74,7 +74,7 @@ def record_bge_m3():
 
     folder = FOLDER / "bge_m3"
     folder.mkdir(parents=True)
-    words = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "milk", "and", *"abcdefghij"]
+    words = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "milk", "and", *"bcdefghijk"]
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *(f"▁{word}" for word in words), "▁", "<mask>"]
     tokenizer = Tokenizer(models.Unigram([(piece, -float(n)) for n, piece in enumerate(pieces)], unk_id=3))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
