@@ -154,7 +154,7 @@ def with_adapter(base: BertCheckpoint, path: str, trust_pickle: bool = False) ->
             f"{weights} adapts the table of tokens, which the masked-LM head shares: PEFT computes this head with the "
             f"table of the base model. {_MERGE}"
         )
-    return _as_its_folder_says(base.replace(tensors={**tensors, **others}), head, ModelFolder(path), trust_pickle)
+    return _as_its_folder_says(base.replace(tensors={**tensors, **others}), head, path, trust_pickle)
 
 
 def _head_of(values: Mapping[str, Any], base: BertCheckpoint, file: str) -> tuple[str | None, bool]:
@@ -257,26 +257,20 @@ def _summed(name: str, base: BertCheckpoint, product: StoredTensor, weights: str
     return StoredTensor(tensor.shape, dtype, read)
 
 
-def _as_its_folder_says(
-    checkpoint: BertCheckpoint, head: str | None, folder: ModelFolder, trust_pickle: bool
-) -> BertCheckpoint:
+def _as_its_folder_says(checkpoint: BertCheckpoint, head: str | None, path: str, trust_pickle: bool) -> BertCheckpoint:
     """Returns the merged checkpoint with what the other files of the adapter's folder say: labels, modules, tokenizer.
 
     Files that are missing there are those of the base model.
     """
-    place, path = transformer_folder(folder.path), folder.path
-    config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    if tokenizer is None:
-        tokenizer, _ = read_tokenizer(place, config.vocab_size)
+    place, config = transformer_folder(path), checkpoint.config
+    tokenizer = checkpoint.tokenizer or read_tokenizer(place, config.vocab_size)[0]
     file = os.path.join(place, CONFIG_FILE)
     values = read_json_object(file) if os.path.isfile(file) else {}
-    labels, problem_type = None, "classification"
-    if head is not None and heads()[head].has_labels:
-        count = form.num_outputs(path, checkpoint.tensors, head)
-        labels, problem_type = checkpoint.labels, checkpoint.problem_type
-        if values or labels is None or len(labels) != count:
-            labels = labels_of(place, values, count)
-            problem_type = problem_type_of(values, labels) if head == form.CLASSIFIER else "classification"
+    labels, problem_type = checkpoint.labels, checkpoint.problem_type
+    count = form.num_outputs(path, checkpoint.tensors, head) if head and heads()[head].has_labels else None
+    if values or count is None or count != len(labels or ()):
+        labels = labels_of(place, values, count)
+        problem_type = problem_type_of(values, labels) if head == form.CLASSIFIER else "classification"
     merged = checkpoint.replace(
         kind=f"an adapter of PEFT for {checkpoint.path}, {checkpoint.kind}",
         tokenizer=tokenizer,

@@ -75,30 +75,27 @@ class BgeM3:
         Raises:
             InputError: a text is not a string, or the model has no vocabulary or fewer positions.
         """
-        from scipy.sparse import coo_array
+        from scipy.sparse import csr_array, vstack
 
         config, (scoring, projection) = self.encoder.config, self._heads
         texts = [checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1)]
         rows, *_ = text_rows(texts, None, tokenizer_of(self.encoder), checked_length(config, max_seq_length))
-        dense, tokens = np.zeros((len(rows), config.hidden_size), np.float32), [np.zeros(0)] * len(rows)
-        weights = np.zeros(len(rows.tokens[features.INPUT_IDS]), np.float32)
+        dense = np.zeros((len(rows), config.hidden_size), np.float32)
+        sparse: list = [None] * len(rows)
+        tokens: list = [None] * len(rows)
         forward = forward_function(self.encoder, key="bge_m3", choose=lambda outputs, _: outputs["sequence_output"])
         for numbers, outputs in run_batches(forward, rows, batch_size):
             for number, hidden in zip(numbers, np.asarray(outputs, np.float32), strict=True):
-                row = slice(rows.splits[number], rows.splits[number + 1])
-                hidden = hidden[: row.stop - row.start]
+                ids = rows.tokens[features.INPUT_IDS][rows.splits[number] : rows.splits[number + 1]]
+                hidden = hidden[: len(ids)]
                 dense[number] = _units(hidden[0])
                 tokens[number] = _units(hidden[1:] @ projection[0] + projection[1])
-                weights[row] = np.maximum(hidden @ scoring[0] + scoring[1], 0)[:, 0]
-        ids = rows.tokens[features.INPUT_IDS]
-        weights[np.isin(ids, self._unscored_ids)] = 0
-        # Of several weights for one token of a text, the last one, the largest, is kept.
-        texts_of_tokens = np.repeat(np.arange(len(rows)), np.diff(rows.splits))
-        order = np.lexsort((weights, ids, texts_of_tokens))
-        keys = np.stack([texts_of_tokens, ids])[:, order]
-        is_last = np.append(np.any(keys[:, 1:] != keys[:, :-1], axis=0), True) & (weights[order] > 0)
-        sparse = coo_array((weights[order][is_last], tuple(keys[:, is_last])), (len(rows), config.vocab_size)).tocsr()
-        return M3Vectors(dense, sparse, tokens)
+                weights = np.zeros((1, config.vocab_size), np.float32)
+                np.maximum.at(weights[0], ids, (hidden @ scoring[0] + scoring[1])[:, 0])
+                weights[0, self._unscored_ids] = 0
+                sparse[number] = csr_array(weights)
+        empty = csr_array((0, config.vocab_size), dtype=np.float32)
+        return M3Vectors(dense, vstack([empty, *sparse], format="csr"), tokens)
 
     def similarity(
         self, queries: M3Vectors, documents: M3Vectors, weights: Sequence[float] = (1.0, 1.0, 1.0)

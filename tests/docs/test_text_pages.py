@@ -61,6 +61,7 @@ def write_model(path, num_layers):
 def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys, eagerly, without_graphs):
     assert len([line for line in script.splitlines() if line]) <= 10
     (tmp_path / "my_bert").symlink_to(models[page])
+    (tmp_path / "bge-m3").symlink_to(DOCS.parent / "tests" / "adapter_golden" / "bge_m3")
     monkeypatch.chdir(tmp_path)
     exec(compile(script, "docs", "exec"), names := {})
     shown = capsys.readouterr().out
