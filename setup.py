@@ -56,7 +56,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
-        "keras_bert": ["py.typed"],
+        "keras_bert": ["py.typed", "*.pyi"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*", "templates/config/*"],
         "keras_bert.tf_serving.server": ["*.html", "*.js"],
@@ -100,6 +100,7 @@ setup(
             "pytest-xdist>=3.6,<4",
             "pytest-randomly>=5.1,<6",
             "pytest-cov>=7.1,<8",
+            "jedi>=0.20,<0.21",
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions

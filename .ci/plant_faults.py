@@ -30,7 +30,7 @@ COMPARISONS = {
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
-GROUPS = (slice(25), slice(25, 150))  # the tests of one run; the next run follows if nothing was noticed
+GROUPS = (slice(15), slice(15, 60))  # test functions of one run; the next run follows if nothing was noticed
 # Keywords whose value changes no result: the length of what `zip` gets is known, and functions without `if` are alike.
 NEUTRAL = ("strict", "autograph")
 
@@ -138,16 +138,17 @@ def tests_of(fault: Fault, data: coverage.CoverageData) -> list[str]:
         if file.endswith(f"/{fault.file}"):
             by_line = data.contexts_by_lineno(file)
             contexts = {test for line in range(fault.start[0], fault.end[0] + 1) for test in by_line.get(line, ())}
-            tests = {context.rpartition("|")[0] for context in contexts} - {""}
+            tests = {test for test in (re.split(r"[\[|]", context)[0] for context in contexts) if is_there(test)}
     if not tests:
         command = ["git", "grep", "-l", pathlib.PurePath(fault.file).stem, "--", "tests/**/test_*.py"]
         tests = set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split())
-    words, draw = set(re.findall(r"[a-z]{4,}", fault.file)), random.Random(0)
+    mixed, words = random.Random(0).sample(sorted(tests), len(tests)), set(re.findall(r"[a-z]{4,}", fault.file))
+    return sorted(mixed, key=lambda test: -len(words & set(re.findall(r"[a-z]{4,}", test.partition("::")[0]))))
 
-    def rank(test: str) -> tuple[int, float]:
-        return -len(words & set(re.findall(r"[a-z]{4,}", test.partition("::")[0]))), draw.random()
 
-    return sorted(sorted(tests), key=rank)
+def is_there(test: str) -> bool:
+    file, _, name = test.partition("::")
+    return bool(name) and (ROOT / file).is_file() and f"def {name}(" in (ROOT / file).read_text("utf-8")
 
 
 def run_tests(folder: pathlib.Path, arguments: list[str], seconds: int) -> bool:
@@ -185,10 +186,8 @@ def main() -> None:
             (folder / fault.file).write_text(source, "utf-8")
             line = source.splitlines()[fault.start[0] - 1].strip()
             survivors += not noticed
-            print(
-                f"{number:3} {'noticed ' if noticed else 'SURVIVED'} {fault.kind:10} {fault.file}:{fault.start[0]}",
-                flush=True,
-            )
+            verdict = "noticed " if noticed else "SURVIVED"
+            print(f"{number:3} {verdict} {fault.kind:10} {fault.file}:{fault.start[0]}", flush=True)
             if not noticed:
                 print(f"      {line}\n      becomes: {fault.text.splitlines()[0][:150]}")
     print(f"{len(chosen) - survivors} of {len(chosen)} faults were noticed.")

@@ -20,65 +20,20 @@ tf_serving/     client, development server and checks for TensorFlow Serving
 program/        command lines, output files, error messages
 """
 
+import ast
 import importlib
+import pathlib
 
 from keras_bert.program import quiet_tensorflow
 
 __version__ = "0.1.0"
 
-# Public name -> the module that defines it.
+# Public name -> the module that defines it, as the stub for editors and type checkers says.
 _PUBLIC = {
-    "InputError": "keras_bert.program.errors",
-    "BertConfig": "keras_bert.config",
-    "Vocabulary": "keras_bert.tokenization.vocabulary",
-    "load_vocabulary": "keras_bert.tokenization.kinds",
-    "WordPieceTokenizer": "keras_bert.tokenization.wordpiece",
-    "BytePairTokenizer": "keras_bert.tokenization.byte_pair",
-    "SentencePieceTokenizer": "keras_bert.tokenization.sentence_piece",
-    "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
-    "Encoder": "keras_bert.models.encoder_base",
-    "BertEncoder": "keras_bert.encoders.bert.encoder",
-    "BertPretrainer": "keras_bert.tasks.pretraining.pretrainer",
-    "ElectraPretrainer": "keras_bert.tasks.pretraining.electra_pretrainer",
-    "SpanPretrainer": "keras_bert.tasks.pretraining.span_pretrainer",
-    "MaskedLM": "keras_bert.tasks.masked_lm.model",
-    "SequenceClassifier": "keras_bert.tasks.classification.model",
-    "TextClassifier": "keras_bert.tasks.classification.text_classifier",
-    "SentenceEncoder": "keras_bert.tasks.embedding.model",
-    "SparseEncoder": "keras_bert.tasks.sparse.model",
-    "SentenceClassifier": "keras_bert.tasks.classification.sentence_classifier",
-    "CrossEncoder": "keras_bert.tasks.ranking.model",
-    "MultiVectorEncoder": "keras_bert.tasks.multi_vector.model",
-    "TokenClassifier": "keras_bert.tasks.tagging.model",
-    "SpanClassifier": "keras_bert.tasks.question_answering.model",
-    "ReplacedTokenDetector": "keras_bert.tasks.pretraining.replaced_token_detector",
-    "TransformerXL": "keras_bert.encoders.transformer_xl.model",
-    "TextToText": "keras_bert.tasks.text_to_text.model",
-    "MultipleChoice": "keras_bert.tasks.multiple_choice.model",
-    "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",
-    "pseudo_perplexity": "keras_bert.tasks.masked_lm.mask_filling",
-    "generate_text": "keras_bert.tasks.masked_lm.text_generation",
-    "write_explanation_page": "keras_bert.tasks.explanation.page",
-    "distill": "keras_bert.tasks.distillation",
-    "enable_lora": "keras_bert.models.trainable_parts",
-    "freeze": "keras_bert.models.trainable_parts",
-    "save_adapter": "keras_bert.checkpoints.adapter_writer",
-    "answers_frame": "keras_bert.tasks.answer_table",
-    "BgeM3": "keras_bert.embeddings.bge_m3",
-    "sentence_embeddings": "keras_bert.embeddings.text_vectors",
-    "distil_static": "keras_bert.embeddings.static_distillation",
-    "mine_hard_negatives": "keras_bert.embeddings.hard_negatives",
-    "VectorIndex": "keras_bert.embeddings.vector_index",
-    "summarize": "keras_bert.embeddings.summarization",
-    "word_vectors": "keras_bert.embeddings.word_senses",
-    "pretraining_dataset": "keras_bert.records.datasets",
-    "AdamW": "keras_bert.optimization",
-    "LAMB": "keras_bert.optimization",
-    "WarmupLinearDecay": "keras_bert.optimization",
-    "WarmupPolynomialDecay": "keras_bert.optimization",
-    "WarmupCosineDecay": "keras_bert.optimization",
-    "WarmupTrapezoid": "keras_bert.optimization",
-    "WarmupConstant": "keras_bert.optimization",
+    name.name: statement.module
+    for statement in ast.parse(pathlib.Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
+    if isinstance(statement, ast.ImportFrom)
+    for name in statement.names
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -122,6 +122,7 @@ def module_name(path: pathlib.Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@functools.cache
 def imports_of(path: pathlib.Path, at_the_top: bool = False) -> list[str]:
     """Every module that a file imports, with `from package import module` spelt out: at any level, or at its top."""
     found = []
@@ -137,6 +138,7 @@ def imports_of(path: pathlib.Path, at_the_top: bool = False) -> list[str]:
     return found
 
 
+@functools.cache
 def module_of(path: str) -> str | None:
     """The module that an import path names, or None: `keras_bert.config.BertConfig` -> `keras_bert.config`."""
     parts = path.split(".")
@@ -151,6 +153,7 @@ def place_of(module: str) -> str:
     return f"{place}/{rest[0]}" if rest and f"{place}/{rest[0]}" in ROW else place
 
 
+@functools.cache
 def imports_in_the_package() -> dict[str, set[str]]:
     """Module of keras_bert -> the modules of keras_bert that it imports, at any level; `UPWARD` is left out."""
     found = {}

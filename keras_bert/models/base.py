@@ -5,7 +5,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import keras
 import numpy as np
@@ -90,6 +90,10 @@ def _write_file(write: Callable, path: str | os.PathLike, overwrite: bool, endin
 
 # The key of the config with what users have changed in the layers.
 LAYER_SETTINGS = "layer_settings"
+
+
+# jedi, which completes names in Jupyter and in many editors, does not follow `Self`.
+_Model = TypeVar("_Model", bound="BertModel")
 
 
 class BertModel(keras.Model):
@@ -260,7 +264,7 @@ class BertModel(keras.Model):
 
     @classmethod
     def from_pretrained(
-        cls,
+        cls: type[_Model],
         path: str | os.PathLike,
         *,
         max_position_embeddings: int | None = None,
@@ -270,7 +274,7 @@ class BertModel(keras.Model):
         trust_pickle: bool = False,
         base: str | os.PathLike | None = None,
         **arguments: Any,
-    ) -> Self:
+    ) -> _Model:
         """Reads a checkpoint of any format.
 
         Unless a model folder has all weights, one printed line reports which parts were loaded, newly initialised and

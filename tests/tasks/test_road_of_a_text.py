@@ -4,6 +4,8 @@ import pathlib
 import re
 import sys
 
+import jedi
+import pytest
 import tiny
 from tiny_models import CONFIG, VOCABULARY
 
@@ -11,6 +13,21 @@ from keras_bert import SequenceClassifier, registry
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 MOST_FILES = 16
+EDITOR = jedi.Project(PROJECT)
+# The call to follow -> where it leads. The one jump is that of Keras, from `model(features)` to `call`.
+CALLS = {
+    "SequenceClassifier.predict": "tasks.classification.model.SequenceClassifier.predict",
+    "super().predict": "tasks.text_model.TextModel.predict",
+    "text_task(self).predict": "tasks.base.TextTask.predict",
+    "self.outputs": "tasks.base.TextTask.outputs",
+    "predict_rows": "tasks.prediction.predict_rows",
+    "forward_function": "tasks.prediction.forward_function",
+    "SequenceClassifier.call": "tasks.classification.model.SequenceClassifier.call",
+    "self.encoder.vectors_at": "models.encoder_base.Encoder.vectors_at",
+    "encode_at": "models.encoder_base.Encoder.encode_at",
+    "self.run": "models.encoder_base.Encoder.run",
+    "run_blocks": "accelerate.block_runner.run_blocks",
+}
 
 
 def files_on_the_road(model, texts) -> list[str]:
@@ -39,6 +56,28 @@ def test_a_text_crosses_at_most_16_files_before_the_first_of_the_layers():
     drawing = (PROJECT / "docs" / "design.md").read_text("utf-8").partition("## From a text to an answer")[2]
     drawn = re.findall(r"─► ([\w/]+\.py) ", drawing.partition("─► layers/")[0])
     assert sorted(files[:first]) == sorted(drawn), "docs/design.md draws another road"
+
+
+def test_go_to_definition_follows_predict_from_the_public_class_to_the_blocks():
+    found = None
+    for call, expected in CALLS.items():
+        if call.startswith("SequenceClassifier"):
+            source, path, end = f"from keras_bert import SequenceClassifier\n{call}(", None, 0
+        else:
+            path = found.module_path
+            source = path.read_text("utf-8")
+            end = sum(map(len, source.splitlines(keepends=True)[: found.line]))  # behind the line with its name
+        end = source.index(f"{call}(", end) + len(call) - 1
+        line, column = source.count("\n", 0, end) + 1, end - source.rfind("\n", 0, end) - 1
+        found = jedi.Script(source, path=path, project=EDITOR).goto(line, column, follow_imports=True)[0]
+        assert found.full_name == f"keras_bert.{expected}"
+
+
+@pytest.mark.parametrize("made", ["SequenceClassifier(config)", "SequenceClassifier.from_pretrained(path)"])
+def test_editors_complete_the_arguments_of_fit(made):
+    source = f"from keras_bert import SequenceClassifier\n{made}.fit("
+    [signature] = jedi.Script(source, project=EDITOR).get_signatures()
+    assert {"x", "y", "epochs", "max_seq_length", "skip_missing"} <= {parameter.name for parameter in signature.params}
 
 
 def test_a_model_and_its_entry_name_the_same_task():

@@ -1,0 +1,55 @@
+# The public names of keras_bert, for editors and type checkers; `__init__.py` reads its names from here too.
+
+__version__: str
+
+from keras_bert.checkpoints.adapter_writer import save_adapter as save_adapter
+from keras_bert.config import BertConfig as BertConfig
+from keras_bert.embeddings.bge_m3 import BgeM3 as BgeM3
+from keras_bert.embeddings.hard_negatives import mine_hard_negatives as mine_hard_negatives
+from keras_bert.embeddings.static_distillation import distil_static as distil_static
+from keras_bert.embeddings.summarization import summarize as summarize
+from keras_bert.embeddings.text_vectors import sentence_embeddings as sentence_embeddings
+from keras_bert.embeddings.vector_index import VectorIndex as VectorIndex
+from keras_bert.embeddings.word_senses import word_vectors as word_vectors
+from keras_bert.encoders.bert.encoder import BertEncoder as BertEncoder
+from keras_bert.encoders.transformer_xl.model import TransformerXL as TransformerXL
+from keras_bert.models.encoder_base import Encoder as Encoder
+from keras_bert.models.trainable_parts import enable_lora as enable_lora
+from keras_bert.models.trainable_parts import freeze as freeze
+from keras_bert.optimization import LAMB as LAMB
+from keras_bert.optimization import AdamW as AdamW
+from keras_bert.optimization import WarmupConstant as WarmupConstant
+from keras_bert.optimization import WarmupCosineDecay as WarmupCosineDecay
+from keras_bert.optimization import WarmupLinearDecay as WarmupLinearDecay
+from keras_bert.optimization import WarmupPolynomialDecay as WarmupPolynomialDecay
+from keras_bert.optimization import WarmupTrapezoid as WarmupTrapezoid
+from keras_bert.program.errors import InputError as InputError
+from keras_bert.records.datasets import pretraining_dataset as pretraining_dataset
+from keras_bert.tasks.answer_table import answers_frame as answers_frame
+from keras_bert.tasks.classification.model import SequenceClassifier as SequenceClassifier
+from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier as SentenceClassifier
+from keras_bert.tasks.classification.text_classifier import TextClassifier as TextClassifier
+from keras_bert.tasks.distillation import distill as distill
+from keras_bert.tasks.embedding.model import SentenceEncoder as SentenceEncoder
+from keras_bert.tasks.explanation.page import write_explanation_page as write_explanation_page
+from keras_bert.tasks.masked_lm.mask_filling import fill_masks as fill_masks
+from keras_bert.tasks.masked_lm.mask_filling import pseudo_perplexity as pseudo_perplexity
+from keras_bert.tasks.masked_lm.model import MaskedLM as MaskedLM
+from keras_bert.tasks.masked_lm.text_generation import generate_text as generate_text
+from keras_bert.tasks.multi_vector.model import MultiVectorEncoder as MultiVectorEncoder
+from keras_bert.tasks.multiple_choice.model import MultipleChoice as MultipleChoice
+from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer as ElectraPretrainer
+from keras_bert.tasks.pretraining.pretrainer import BertPretrainer as BertPretrainer
+from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector as ReplacedTokenDetector
+from keras_bert.tasks.pretraining.span_pretrainer import SpanPretrainer as SpanPretrainer
+from keras_bert.tasks.question_answering.model import SpanClassifier as SpanClassifier
+from keras_bert.tasks.ranking.model import CrossEncoder as CrossEncoder
+from keras_bert.tasks.sparse.model import SparseEncoder as SparseEncoder
+from keras_bert.tasks.tagging.model import TokenClassifier as TokenClassifier
+from keras_bert.tasks.text_to_text.model import TextToText as TextToText
+from keras_bert.tokenization.byte_pair import BytePairTokenizer as BytePairTokenizer
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer as GraphTokenizer
+from keras_bert.tokenization.kinds import load_vocabulary as load_vocabulary
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer as SentencePieceTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary as Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer
