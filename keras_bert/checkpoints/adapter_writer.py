@@ -24,7 +24,7 @@ from keras_bert.program.json_files import write_json
 from keras_bert.registry import heads
 
 
-def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | None = None) -> None:
+def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.PathLike | None = None) -> None:
     """Writes the LoRA of a model, its head and its pooler as a folder of PEFT: all that `enable_lora` trains.
 
     The folder has a few percent of the size of the model. `from_pretrained(path)` and PEFT's
@@ -52,63 +52,59 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | None =
     layers = lora_layers(model)
     if not layers:
         raise InputError("save_adapter needs a model with LoRA. Call enable_lora before training, or save_pretrained.")
-    base = base or model.new_parts.source
+    base = os.fspath(base or model.new_parts.source)
     if not base:
         raise InputError("save_adapter: this model was not loaded from a checkpoint. Give base=, its base model.")
-    checkpoint = checkpoint_of(model)
-    untrained = untrained_parts(model)
+    checkpoint, untrained = checkpoint_of(model), untrained_parts(model)
     kept = {name: tensor for name, tensor in checkpoint.tensors.items() if form.part_of(name) not in untrained}
     checkpoint = checkpoint.replace(tensors=kept)
-    config, family = checkpoint.config, checkpoint.config.family.hugging_face
-    head = next((name for name in checkpoint.heads if name in heads() and heads()[name].hugging_face), None)
-    others = [name for name in checkpoint.heads if name not in (head, form.SENTENCE_HEAD)]
-    if family is None or others:
-        what = f"{', '.join(others)} of a {type(model).__name__}" if others else f"the family {config.model_type}"
-        raise InputError(
-            f"save_adapter: adapters have no place for {what}. model.save_pretrained(path, format='huggingface') "
-            "writes the merged model."
-        )
+    config, family, head = checkpoint.config, checkpoint.config.family.hugging_face, _head_of(checkpoint)
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=form.POOLER not in untrained)
     ending = heads()[head].hugging_face[0] if head else TASK_TYPES["FEATURE_EXTRACTION"]
     architecture = family.classes + family.renamed.get(ending, ending)
     table, prefix = family.names(config, head), f"{family.prefix}."
-    replaced = _replaced(checkpoint, table, head, model.uses_pooler)
-    matrices = _matrices(model, layers, table)
+    parts = (head, form.POOLER) if model.uses_pooler else (head,)
+    whole = {name: tensor for name, tensor in kept.items() if form.part_of(name) in parts}
+    whole, _ = table.write(whole, config.num_attention_heads)
+    tensors = {**whole, **_matrices(model, layers, table)}
     if head is None:  # bare encoders have no prefix
-        replaced, matrices = (
-            {name.removeprefix(prefix): tensor for name, tensor in found.items()} for found in (replaced, matrices)
-        )
+        tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     task_type = next((name for name, its_ending in TASK_TYPES.items() if its_ending == ending), None)
+    name, _, revision = base.removeprefix(HUB_PREFIX).partition("@" if base.startswith(HUB_PREFIX) else "\0")
     values = {
         "peft_type": "LORA",
         "task_type": task_type,
         "auto_mapping": None if task_type else {"base_model_class": architecture, "parent_library": "transformers"},
-        "base_model_name_or_path": os.fspath(base).removeprefix(HUB_PREFIX),
+        "base_model_name_or_path": name,
+        "revision": revision or None,
         "r": layers[0].lora_rank,
         "lora_alpha": layers[0].lora_alpha,
-        "target_modules": sorted({name.rpartition(".lora_")[0] for name in matrices}),
+        "target_modules": sorted({name.rpartition(".lora_")[0] for name in tensors if ".lora_" in name}),
         # The parts of the model: pooler, classifier.
-        "modules_to_save": sorted({name.removeprefix(prefix).split(".")[0] for name in replaced}) or None,
-        "bias": "none",
-        "lora_dropout": 0.0,
+        "modules_to_save": sorted({name.removeprefix(prefix).split(".")[0] for name in whole}) or None,
         "inference_mode": True,
     }
-    tensors = {PREFIX + name: tensor for name, tensor in (replaced | matrices).items()}
     with atomic_folder(path) as folder:
         write_json(os.path.join(folder, ADAPTER_FILE), values)
         write_json(os.path.join(folder, CONFIG_FILE), config_values(checkpoint, architecture))
         with atomic_file(os.path.join(folder, ADAPTER_WEIGHTS)) as file:
-            write_safetensors(file, tensors, {"format": "pt"})
+            write_safetensors(file, {PREFIX + name: tensor for name, tensor in tensors.items()}, {"format": "pt"})
         if checkpoint.tokenizer is not None:
             write_tokenizer(folder, checkpoint.tokenizer, config)
         write_tasks(checkpoint, folder)
 
 
-def _replaced(checkpoint: BertCheckpoint, table: NameTable, head: str | None, has_pooler: bool) -> dict:
-    """Returns the tensors of the head and of the pooler, which are trained as a whole, by their names there."""
-    parts = (head, form.POOLER) if has_pooler else (head,)
-    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if form.part_of(name) in parts}
-    return table.write(tensors, checkpoint.config.num_attention_heads)[0]
+def _head_of(checkpoint: BertCheckpoint) -> str | None:
+    """Returns the head of a model that PEFT can adapt, None for an encoder. Raises `InputError` for other models."""
+    config, known = checkpoint.config, heads()
+    head = next((name for name in checkpoint.heads if name in known and known[name].hugging_face), None)
+    others = [name for name in checkpoint.heads if name not in (head, form.SENTENCE_HEAD)]
+    if config.family.hugging_face is None or others:
+        raise InputError(
+            f"save_adapter: adapters have no place for {', '.join(others) or f'the family {config.model_type}'}. "
+            "model.save_pretrained(path, format='huggingface') writes the merged model."
+        )
+    return head
 
 
 def _matrices(model, layers: list, table: NameTable) -> dict[str, StoredTensor]:
