@@ -59,6 +59,7 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.Pat
     kept = {name: tensor for name, tensor in checkpoint.tensors.items() if form.part_of(name) not in untrained}
     checkpoint = checkpoint.replace(tensors=kept)
     config, family, head = checkpoint.config, checkpoint.config.family.hugging_face, _head_of(checkpoint)
+    assert family is not None
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=form.POOLER not in untrained)
     ending = heads()[head].hugging_face[0] if head else TASK_TYPES["FEATURE_EXTRACTION"]
     architecture = family.classes + family.renamed.get(ending, ending)
