@@ -61,7 +61,7 @@ def test_an_adapted_model_computes_what_peft_computes(name, model_class):
     ("layer", "ours", "alpha", "rank"),
     [
         ("encoder.layer.0.attention.self.query", "layer_0/attention/query", 7, 2),
-        ("encoder.layer.1.attention.self.query", "layer_1/attention/query", 3, 1),
+        ("encoder.layer.1.attention.self.query", "layer_1/attention/query", 4, 1),
         ("encoder.layer.0.output.dense", "layer_0/output_dense", 3.5, 3),
         ("encoder.layer.1.attention.output.dense", "layer_1/attention/output_dense", 3.5, 2),
         ("pooler.dense", "pooler/dense", 3.5, 2),
@@ -86,13 +86,15 @@ def test_a_converted_adapter_is_an_ordinary_model(tmp_path, adapter):
 
 
 def test_a_folder_of_sentence_transformers_has_an_adapter_beside_its_modules(tmp_path):
-    folder = shutil.copytree(GOLDEN / "encoder", tmp_path / "adapter")
-    for name in ("modules.json", "1_Pooling"):
-        source = GOLDEN / "bge_m3" / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    model = SentenceEncoder.from_pretrained(folder, base=BASE)
-    first = recorded("encoder")[:, 0]
-    expected = first / np.linalg.norm(first, axis=1, keepdims=True)
+    folder, base = shutil.copytree(GOLDEN / "encoder", tmp_path / "adapter"), shutil.copytree(BASE, tmp_path / "base")
+    for path in (folder, base):
+        shutil.copy(GOLDEN / "bge_m3" / "modules.json", path)
+        shutil.copytree(GOLDEN / "bge_m3" / "1_Pooling", path / "1_Pooling")
+    change_json(folder / "1_Pooling" / "config.json", pooling_mode_cls_token=False, pooling_mode_mean_tokens=True)
+    model = SentenceEncoder.from_pretrained(folder, base=base)
+    mean = recorded("encoder").mean(axis=1)
+    expected = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+    assert model.config.sentence_pooling == "mean"
     np.testing.assert_allclose(np.asarray(model(ROWS)), expected, atol=2e-6)
 
 

@@ -59,7 +59,10 @@ def test_exports_of_both_heads_compute_the_same(tmp_path):
     sparse, tokens = (model_class.from_pretrained(FOLDER) for model_class in (SparseEncoder, MultiVectorEncoder))
     loaded = load(sparse.export_for_serving(tmp_path / "sparse"))
     np.testing.assert_allclose(loaded.encode(TEXTS).toarray(), RECORDED["sparse"], atol=1e-5)
-    assert_equal_tokens(load(tokens.export_for_serving(tmp_path / "tokens")).encode_query(TEXTS))
+    loaded = load(tokens.export_for_serving(tmp_path / "tokens"))
+    assert_equal_tokens(loaded.encode_query(TEXTS))
+    found = loaded.signatures["encode_query"](text=np.array(TEXTS))
+    assert_equal_tokens([vectors[mask > 0] for vectors, mask in zip(found["vectors"], found["mask"], strict=True)])
 
 
 def test_the_scores_of_tokens_are_trained():

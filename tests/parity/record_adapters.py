@@ -21,7 +21,7 @@ TEXTS = ["the cat sat on the mat", "a dog ran", "milk and a cat and zzz"]
 WEIGHTS = (0.4, 0.2, 0.4)
 PATTERNS = {
     "rank_pattern": {"layer.1.attention.self.query": 1, r"layer\.\d+\.output.dense": 3},
-    "alpha_pattern": {"0.attention.self.query": 7, "dense": 3.5},
+    "alpha_pattern": {"0.attention.self.query": 7, "attention.self.query": 4, "dense": 3.5},
 }
 
 
