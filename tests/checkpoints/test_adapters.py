@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from tiny_checkpoints import change_json
 
-from keras_bert import Encoder, MaskedLM, SentenceEncoder, SequenceClassifier, enable_lora, save_adapter
+from keras_bert import (
+    Encoder,
+    MaskedLM,
+    SentenceEncoder,
+    SequenceClassifier,
+    TokenClassifier,
+    enable_lora,
+    save_adapter,
+)
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
@@ -94,7 +102,7 @@ def test_a_folder_of_sentence_transformers_has_an_adapter_beside_its_modules(tmp
     model = SentenceEncoder.from_pretrained(folder, base=base)
     mean = recorded("encoder").mean(axis=1)
     expected = mean / np.linalg.norm(mean, axis=1, keepdims=True)
-    assert model.config.sentence_pooling == "mean"
+    assert Encoder.from_pretrained(folder, base=base).config.sentence_pooling == "mean"
     np.testing.assert_allclose(np.asarray(model(ROWS)), expected, atol=2e-6)
 
 
@@ -225,6 +233,23 @@ def test_the_adapter_of_an_encoder_has_no_prefix(tmp_path):
     np.testing.assert_allclose(
         outputs_of(from_pretrained(None, tmp_path / "adapter", base=BASE)), outputs_of(model), atol=2e-6
     )
+
+
+def test_the_adapter_of_a_model_without_a_pooler_leaves_it_out(tmp_path):
+    save_adapter(trained(TokenClassifier.from_pretrained(BASE, labels=["O", "B"])), tmp_path / "adapter")
+    values = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert (values["task_type"], values["modules_to_save"]) == ("TOKEN_CLS", ["classifier"])
+
+
+def test_heads_of_the_base_model_that_the_adapted_class_does_not_have_are_left_out(tmp_path):
+    model = MaskedLM.from_pretrained(BASE)
+    model.new_parts.set_trained()
+    model.save_pretrained(tmp_path / "with_head")
+    adapter = shutil.copytree(GOLDEN / "encoder", tmp_path / "adapter")
+    assert read_checkpoint(adapter, base=tmp_path / "with_head").heads == ()
+    change_json(adapter / "adapter_config.json", task_type=None)
+    with pytest.raises(InputError, match="adapts the table of tokens, which the masked-LM head shares: PEFT computes"):
+        read_checkpoint(adapter, base=tmp_path / "with_head")
 
 
 def test_a_model_without_lora_or_with_another_head_is_not_written(tmp_path):
