@@ -105,7 +105,7 @@ pretraining-data-proofs: install
 	$(BIN)/python -m benchmarks.pretraining_memory --text=$(TEXT) --vocab_file=$(VOCAB) --work_dir=$(OUTPUT)-memory
 
 kill-proofs: install
-	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py tests/training/test_jax_runs.py
+	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/training/test_distributed_pretraining.py tests/training/test_resumable_fit.py
 
 # It needs no environment of the clone: each check makes an empty one outside of it.
 release-check:

@@ -1,9 +1,9 @@
-"""A program for tests of commands on another backend: runs the commands that a JSON file names, in one process.
+"""A program for tests of pages and of other backends: runs the commands that a JSON file names, in one process.
 
     KERAS_BACKEND=jax python tests/commands_in_turn.py FILE
 
-The file has a list of command lines, such as ["run_ner", "--do_train", ...]. Each output ends with a line "NAME: exit
-code". Starting Keras takes longer than most of these commands.
+The file has a list of command lines, such as ["run_ner", "--do_train", ...] or ["data_prep.split_text", ...]. Each
+output ends with a line "NAME: exit code". Starting Keras takes longer than most of these commands.
 """
 
 import importlib
@@ -20,7 +20,7 @@ def main() -> None:
     for name, *arguments in commands:
         sys.argv, code = [name, *arguments], 0
         try:
-            importlib.import_module(f"run_scripts.{name}").command()
+            importlib.import_module(name if "." in name else f"run_scripts.{name}").command()
         except SystemExit as exit:
             code = exit.code
         print(f"{name}: {code}", flush=True)

@@ -8,9 +8,7 @@ import functools
 import pathlib
 
 import grpc
-import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelFile
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -71,31 +69,6 @@ class Model:
         taken = sorted(self.signature_defs[signature].inputs)
         if sorted(names) != taken:
             raise Refused("INVALID_ARGUMENT", f"The signature {signature} takes {taken}.")
-
-
-class SavedModel(Model):
-    """An exported classifier, run by TensorFlow."""
-
-    def __init__(self, folder):
-        from keras_bert.tf_serving.loading import load_saved_model
-
-        self._loaded = load_saved_model(folder)
-        [graph] = SavedModelFile.FromString((pathlib.Path(folder) / "saved_model.pb").read_bytes()).meta_graphs
-        self.signature_defs = {name: graph.signature_def[name] for name in self._loaded.signatures}
-
-    def predict(self, signature, inputs):
-        self.checked(signature, inputs)
-        try:
-            outputs = self._loaded.signatures[signature](**{name: tf.constant(inputs[name]) for name in inputs})
-        except (TypeError, ValueError, tf.errors.OpError) as error:
-            raise Refused("INVALID_ARGUMENT", str(error)) from None
-        return {name: values.numpy() for name, values in outputs.items()}
-
-    def classify(self, signature, examples):
-        serialized = np.array([example.SerializeToString() for example in examples], object)
-        outputs = self.predict(signature, {"inputs": serialized})
-        classes = [[name.decode() for name in row] for row in outputs["classes"].tolist()]
-        return [list(zip(*row, strict=True)) for row in zip(classes, outputs["scores"].tolist(), strict=True)]
 
 
 class OfficialGrpcServer:

@@ -227,18 +227,23 @@ def test_the_design_page_shows_these_rows():
     assert [row.split() for row in shown] == ROWS
 
 
+def assert_is_light(path, imported, places):
+    """Checks an import of keras_bert by a file that may import these places, and of tasks the light files only."""
+    _, place, *rest = imported.split(".")
+    assert place in places, f"{path} imports {imported}: data_prep has no model code"
+    assert place != "tasks" or rest[-1] in LIGHT_FILES, f"{path} imports {imported}, which may import TensorFlow"
+
+
 @pytest.mark.parametrize("name", LIGHT_FILES)
 def test_the_files_of_a_task_that_data_prep_reads_are_light(name):
     paths = sorted((PROJECT / "keras_bert" / "tasks").rglob(f"{name}.py"))
     assert paths, f"no file of keras_bert/tasks is named {name}.py any more"
     for path in paths:
         for imported in imports_of(path):
-            package, *rest = imported.split(".")
+            package = imported.split(".")[0]
             assert package not in ("keras", "tensorflow", "tensorflow_text"), f"{path} imports {imported}"
-            if package == "keras_bert":
-                assert rest[0] not in HEAVY_PLACES, f"{path} imports {imported}: data_prep uses this file"
-                if rest[0] == "tasks":
-                    assert rest[-1] in LIGHT_FILES, f"{path} imports {imported}, which may import TensorFlow"
+            if imported.startswith("keras_bert."):
+                assert_is_light(path, imported, set(ROW) - set(HEAVY_PLACES))
 
 
 def test_the_library_does_not_import_the_tools_around_it():
@@ -250,12 +255,9 @@ def test_the_library_does_not_import_the_tools_around_it():
 def test_data_prep_knows_text_records_and_examples_only():
     for path in source_files("data_prep"):
         for imported in imports_of(path):
-            package, *rest = imported.split(".")
-            assert package != "run_scripts", f"{path.name} imports {imported}"
-            if package == "keras_bert" and rest:
-                assert rest[0] in DATA_PREP_MAY_IMPORT, f"{path.name} imports {imported}: data_prep has no model code"
-                if rest[0] == "tasks":
-                    assert rest[-1] in LIGHT_FILES, f"{path.name} imports {imported}, which may import TensorFlow"
+            assert imported.split(".")[0] != "run_scripts", f"{path.name} imports {imported}"
+            if imported.startswith("keras_bert."):
+                assert_is_light(path, imported, DATA_PREP_MAY_IMPORT)
 
 
 def test_a_folder_of_data_prep_imports_only_from_rows_above():
@@ -269,23 +271,15 @@ def test_a_folder_of_data_prep_imports_only_from_rows_above():
                 assert DATA_PREP_ROW[rest[0]] < DATA_PREP_ROW[path.parent.name], f"{path} imports {imported}"
 
 
-def test_the_core_does_not_import_tensorflow():
+def test_the_core_imports_neither_tensorflow_nor_what_only_tensorflow_has():
+    kernels = {f"keras_bert.accelerate.{name}" for name in ("tensorflow_functions", "kernels", "updates")}
     for path in core_files():
-        heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
-        is_allowed = str(path.relative_to(PROJECT)) in TENSORFLOW_ONLY
-        assert not heavy or is_allowed, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
-
-
-def test_the_core_asks_in_one_place_whether_keras_runs_on_tensorflow():
-    kernels = {
-        "keras_bert.accelerate.tensorflow_functions",
-        "keras_bert.accelerate.kernels",
-        "keras_bert.accelerate.updates",
-    }
-    for path in core_files():
-        imported = kernels & set(imports_of(path))
-        is_allowed = str(path.relative_to(PROJECT)) in TENSORFLOW_ONLY
-        assert not imported or is_allowed, f"{path.name} imports {imported}: take them from accelerate.backend"
+        if str(path.relative_to(PROJECT)) not in TENSORFLOW_ONLY:
+            imports = imports_of(path)
+            heavy = [name for name in imports if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
+            assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+            imported = kernels & set(imports)
+            assert not imported, f"{path.name} imports {imported}: take them from accelerate.backend"
 
 
 @pytest.mark.parametrize(("place", "others"), [("accelerate", {"program"}), ("tf_serving", {"program", "registry"})])
@@ -345,15 +339,15 @@ def test_only_entries_ask_for_the_name_of_a_family():
             assert not found, f"{path}: {found[0].strip()}: ask the entry of the family"
 
 
-def test_entries_of_families_load_neither_keras_nor_tensorflow():
-    heavy = "[name for name in ('keras', 'tensorflow', 'h5py', 'torch') if name in sys.modules]"
-    program = f"import sys; from keras_bert import registry; registry.families(); print({heavy})"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
-
-
-def test_importing_keras_bert_is_light():
-    program = "import sys, keras_bert; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("load", "heavy"),
+    [
+        ("import keras_bert", ("tensorflow", "keras", "numpy")),
+        ("from keras_bert import registry; registry.families()", ("keras", "tensorflow", "h5py", "torch")),
+    ],
+)
+def test_importing_keras_bert_and_entries_of_families_is_light(load, heavy):
+    program = f"import sys; {load}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

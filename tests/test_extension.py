@@ -149,14 +149,6 @@ def test_a_folder_is_read_before_the_classes_of_the_toys_are_imported(trained, t
         find_class("others>UrgencyModel", "folder")
 
 
-def test_a_damaged_head_is_one_clear_error(trained, tmp_path):
-    checkpoint = checkpoint_of(trained["bert"][0])
-    bias = checkpoint.tensors["encoder/pooler/dense/bias"]
-    wrong = checkpoint.replace(tensors={**checkpoint.tensors, "urgency_head/bias": bias})
-    with pytest.raises(InputError, match=r"urgency_head/bias has the shape \[16\], but its config requires \[1\]"):
-        check_tensors(wrong)
-
-
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
     """Function of a family and a format -> the path of the export, which is written once."""
@@ -222,16 +214,6 @@ def test_a_toy_is_explained(model):
     assert sum(token.score for token in explanation.tokens) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_target_of_explain_that_is_no_output_of_the_toy_is_refused(model):
-    with pytest.raises(InputError, match="A target of explain must be a score of the model: urgency"):
-        model.explain([URGENT], ["calm"])
-
-
-def test_a_head_of_several_layers_has_no_place_in_folders_of_transformers():
-    with pytest.raises(ValueError, match="The head 'stars' lists other weights, so leave hugging_face out"):
-        registry.Head("stars", weights=lambda config: [], hugging_face=("ForStars",))
-
-
 def test_the_toy_family_keeps_the_contract_of_encoders():
     config = DistanceConfig(**{**tiny.micro_config(dropout=0.0).to_dict(), "model_type": "distance", "furthest": 3})
     encoder = DistanceEncoder(config)
@@ -239,17 +221,8 @@ def test_the_toy_family_keeps_the_contract_of_encoders():
     check_encoder(encoder)
 
 
-def test_the_toy_family_has_its_config_and_its_encoder_everywhere():
-    config = config_of("distance")
-    assert type(SequenceClassifier(config, labels=["calm", "urgent"]).encoder) is DistanceEncoder
-    with pytest.raises(InputError, match=r"model_type 'distance' needs a DistanceConfig\. Received: a BertConfig"):
-        tiny.config(VOCABULARY).replace(model_type="distance")
-    with pytest.raises(InputError, match=r"hidden_size must be a whole number of at least 1 .* Received: 0"):
-        config.replace(hidden_size=0)
-    with pytest.raises(InputError, match=r"BertEncoder does not compute models of the family 'distance'\. Use Dist"):
-        BertEncoder(config)
-    with pytest.raises(InputError, match=r"DistanceConfig: model_type must be 'distance'\. Received: 'bert'"):
-        DistanceConfig(vocab_size=20)
+def test_the_toy_family_has_its_encoder_in_every_task():
+    assert type(SequenceClassifier(config_of("distance"), labels=["calm", "urgent"]).encoder) is DistanceEncoder
 
 
 @pytest.mark.parametrize(
@@ -302,11 +275,6 @@ def test_long_rows_of_the_toy_family_are_computed_on_jax():
     assert output_on_jax(LONG_ROWS).strip() == "(1, 512, 16)"
 
 
-def test_googles_format_does_not_know_the_toy_family_and_refuses_it(tmp_path):
-    with pytest.raises(InputError, match=r"model of the family distance.* Write it with format='keras_bert'"):
-        make_encoder(config_of("distance")).save_pretrained(tmp_path / "model", VOCABULARY, format="google")
-
-
 def test_the_toy_family_reads_and_writes_folders_of_transformers(tmp_path):
     model = SequenceClassifier(config_of("distance"), labels=["calm", "urgent"])
     model.vocabulary = VOCABULARY
@@ -331,18 +299,6 @@ def test_the_toy_family_starts_other_tasks_and_the_toy_task(tmp_path, capsys):
     np.testing.assert_array_equal(sharpness, masked_lm.encoder.blocks[1].attention.sharpness)
 
 
-def test_other_tasks_on_the_toy_family_become_onnx_files(tmp_path):
-    model = MaskedLM(config_of("distance"))
-    model.vocabulary = VOCABULARY
-    scatter_weights(model)
-    texts = ["the [MASK] is down now", "[MASK] read this [MASK]"]  # the last block runs for these tokens only
-    loaded = serving.load(model.export_for_serving(tmp_path / "export", format="onnx"))
-    for found, expected in zip(loaded.predict(texts), model.predict(texts, verbose=0), strict=True):
-        assert [mask.fills[0].token for mask in found.masks] == [mask.fills[0].token for mask in expected.masks]
-        scores = ([fill.score for mask in one.masks for fill in mask.fills] for one in (found, expected))
-        np.testing.assert_allclose(*scores, atol=1e-5)
-
-
 def test_the_page_on_extending_shows_the_toys():
     listings = re.findall(r"```python\n# tests/(\S+)\n(.*?)```", PAGE, re.S)
     assert len(listings) == PAGE.count("```python\n")
@@ -353,9 +309,38 @@ def test_the_page_on_extending_shows_the_toys():
     assert shown == files
 
 
-@pytest.mark.parametrize("wrong", [7, "high"])
-def test_wrong_urgencies_are_one_clear_error(trained, wrong):
-    with pytest.raises(
-        InputError, match=f"^the examples: an urgency must be a number from 0 to 1. Received: {wrong!r}$"
-    ):
-        trained["bert"][0].fit(TEXTS, [wrong] * 6)
+def checked_with_another_bias(model):
+    checkpoint = checkpoint_of(model)
+    bias = checkpoint.tensors["encoder/pooler/dense/bias"]
+    check_tensors(checkpoint.replace(tensors={**checkpoint.tensors, "urgency_head/bias": bias}))
+
+
+def write_for_google(model):
+    make_encoder(config_of("distance")).save_pretrained("encoder", VOCABULARY, format="google")
+
+
+URGENT_BUT = "^the examples: an urgency must be a number from 0 to 1. Received: "
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda model: model.fit(TEXTS, [7] * 6), f"{URGENT_BUT}7$"),
+        (lambda model: model.fit(TEXTS, ["high"] * 6), f"{URGENT_BUT}'high'$"),
+        (lambda model: model.explain([URGENT], ["calm"]), "A target of explain must be a score of the model: urgency"),
+        (checked_with_another_bias, r"urgency_head/bias has the shape \[16\], but its config requires \[1\]"),
+        (lambda model: registry.Head("stars", weights=list, hugging_face=("A",)), "'stars' lists other weights, so"),
+        (write_for_google, "model of the family distance.* Write it with format='keras_bert'"),
+        (lambda model: tiny.config(VOCABULARY).replace(model_type="distance"), "needs a DistanceConfig.*a BertConfig"),
+        (lambda model: config_of("distance").replace(hidden_size=0), "hidden_size must be a whole number of at least"),
+        (
+            lambda model: BertEncoder(config_of("distance")),
+            "does not compute .* of the family 'distance'. Use Distance",
+        ),
+        (lambda model: DistanceConfig(vocab_size=20), "model_type must be 'distance'. Received: 'bert'"),
+    ],
+)
+def test_what_toys_cannot_use_is_refused(trained, tmp_path, monkeypatch, use, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        use(trained["bert"][0])

@@ -89,23 +89,6 @@ found["step"] = max(float(np.abs(a - b).max()) for a, b in zip(steps[True], step
 print(json.dumps(found))
 """
 
-# Temporary bytes of a forward and backward pass of whole encoders at two lengths.
-MEMORY = """
-found = {}
-for name, config in CONFIGS.items():
-    encoder = make_encoder(config)
-    for length in (2048, 4096):
-        rows = {key: jnp.asarray(values) for key, values in packed_rows(length).items()}
-        vectors = jax.ShapeDtypeStruct((2, length, 16), "float32")
-
-        def loss(vectors, rows):
-            return jnp.sum(encoder(rows | {"token_vectors": vectors}, training=True)["sequence_output"] ** 4)
-
-        compiled = jax.jit(jax.grad(loss)).lower(vectors, rows).compile()
-        found.setdefault(name, []).append(compiled.memory_analysis().temp_size_in_bytes)
-print(json.dumps(found))
-"""
-
 
 def run_on_jax(program, **variables):
     return json.loads(output_on_jax(COMMON + program, **variables).splitlines()[-1])
@@ -122,13 +105,6 @@ def test_packed_rows_train_as_with_the_plain_form_and_sequences_do_not_see_each_
         assert numbers["is_other_form"], name
         assert numbers["inside"] > 0.1, name
         assert numbers["of_others"] == 0.0, name
-
-
-@pytest.mark.slow  # test_memory_grows_linearly_with_the_row is the fast sibling
-@needs_jax
-def test_memory_of_encoders_grows_linearly_with_packed_rows():
-    for name, (short, long) in run_on_jax(MEMORY, JAX_DISABLE_MOST_OPTIMIZATIONS="0").items():
-        assert long < 2.2 * short, (name, short, long)
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,9 @@ def test_help_of_every_console_script_imports_no_slow_package(installed, tmp_pat
         assert result.stdout.endswith("slow:\n"), f"{name}: {result.stdout[-100:]}"
 
 
-def test_all_commands_can_be_imported_by_one_program(installed, tmp_path):
+def test_the_packages_and_all_commands_import_from_the_wheel_in_one_program(installed, tmp_path):
     modules = sorted(module for module, _ in console_scripts(installed).values())
-    result = run_outside_the_clone(installed, tmp_path, f"import {', '.join(modules)}")
-    assert result.returncode == 0, result.stderr
-
-
-def test_the_packages_import_from_the_wheel(installed, tmp_path):
-    program = "import keras_bert, data_prep, run_scripts; print(keras_bert.__file__, data_prep.__file__)"
+    program = f"import keras_bert, {', '.join(modules)}; print(keras_bert.__file__, data_prep.__file__)"
     result = run_outside_the_clone(installed, tmp_path, program)
     assert result.returncode == 0, result.stderr
     assert all(str(installed) in path for path in result.stdout.split())
@@ -118,39 +113,18 @@ def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
     assert "seqeval" not in required
 
 
-def run_quickstart(installed, folder, *arguments):
-    """Runs keras-bert-quickstart with a keras_bert.py in the folder and a Python on the path; it must use neither."""
-    (folder / "keras_bert.py").write_text("raise SystemExit('the current folder was imported from')")
-    (folder / "bin").mkdir()
-    other_python = folder / "bin" / "python"
-    other_python.write_text("#!/bin/sh\necho 'another Python was started' >&2\nexit 1\n")
-    other_python.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(installed),
-        "PATH": os.pathsep.join([str(folder / "bin"), os.environ["PATH"]]),
-    }
-    program = "from run_scripts.quickstart import command; command()"
-    return subprocess.run(
-        # -P: like a console script, it does not import from the current folder.
-        [sys.executable, "-P", "-c", program, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_the_quickstart_of_the_wheel_does_not_overwrite_a_folder(installed, tmp_path):
-    (tmp_path / "mine").mkdir()
-    result = run_quickstart(installed, tmp_path, "--output_dir=mine")
-    assert result.returncode == 1
-    assert "error: mine exists. Remove it" in result.stderr
-
-
 def test_the_quickstart_of_the_wheel_runs_its_stages_in_any_folder(installed, tmp_path):
+    """There are a keras_bert.py and another Python on the path; it must use neither."""
+    (tmp_path / "keras_bert.py").write_text("raise SystemExit('the current folder was imported from')")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text("#!/bin/sh\necho 'another Python was started' >&2\nexit 1\n")
+    (tmp_path / "bin" / "python").chmod(0o755)
     (tmp_path / "text.txt").write_text("A text of one sentence.")
-    result = run_quickstart(installed, tmp_path, "--output_dir=out", "--input_file=text.txt")
+    paths = {"PYTHONPATH": str(installed), "PATH": os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])}
+    program = "from run_scripts.quickstart import command; command()"
+    # -P: like a console script, it does not import from the current folder.
+    command = [sys.executable, "-P", "-c", program, "--output_dir=out", "--input_file=text.txt"]
+    result = subprocess.run(command, cwd=tmp_path, env={**os.environ, **paths}, capture_output=True, text=True)
     assert result.returncode == 1
     # The first stage has read the text but not begun the work.
     assert re.fullmatch("error: .*sentence.*\n", result.stderr), result.stderr

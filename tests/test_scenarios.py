@@ -1,30 +1,25 @@
-"""Each task as a model, on texts, as a command, and exported: one table, and one test for each of these scenarios.
+"""Each task as a model, on texts, and exported: one table, and one test for each of these scenarios.
 
-Special cases of a task are in `tests/tasks/`, of a command in `tests/run_scripts/`, of a format in `tests/serving/`.
+Special cases of a task are in `tests/tasks/`, of a format in `tests/serving/`. Commands are in `tests/run_scripts/`.
 """
 
 import contextlib
 import dataclasses
 import functools
-import importlib
-import json
-import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from documented_results import undocumented_keys
 from places import TESTS
 from portable_answers import ANSWERS
 from tiny_families import LABELS, TEXTS, fewest_layers
-from tiny_models import CONFIG, MODELS, NOT_PORTABLE, OPTIONS, VOCABULARY, assert_same_answers, make_model, new_model
+from tiny_models import MODELS, NOT_PORTABLE, OPTIONS, assert_same_answers, make_model, new_model
 
-from keras_bert import AdamW, InputError, MaskedLM
+from keras_bert import AdamW, InputError
 from keras_bert.serving import load
 from keras_bert.tasks.base import text_task
 
@@ -38,35 +33,6 @@ TAGS = [["O", "B-PER", "O", "B-LOC"], ["O", "B-LOC"], ["B-PER"]]
 CONTEXTS = ["the dog, the fox who a dog", "a dog", "fox fox fox"]
 SPANS = [{"text": "fox", "answer_start": 13}, {"text": "dog", "answer_start": 2}, {"text": "fox", "answer_start": 4}]
 CHOICES = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
-CONLL = "\n\n".join("\n".join(map(" ".join, zip(*row, strict=True))) for row in zip(WORDS, TAGS, strict=True)) + "\n"
-
-
-def table(*columns) -> str:
-    """Columns, each with its name first -> the text of a file of tab-separated values."""
-    return "".join("\t".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
-
-
-def squad() -> str:
-    rows = enumerate(zip(CONTEXTS, SPANS, strict=True))
-    paragraphs = [
-        {"context": text, "qas": [{"id": f"{n}", "question": "who?", "answers": [a]}]} for n, (text, a) in rows
-    ]
-    return json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]})
-
-
-def numbers(name: str):
-    """Function of an output folder -> the numbers in this file."""
-    return lambda folder: np.load(folder / name) if name.endswith("npy") else np.loadtxt(folder / name)
-
-
-def columns(name: str, number: int, separator: str, skip: int = 0):
-    """Function of an output folder -> a column of this file, without its header and its empty lines."""
-
-    def read(folder):
-        lines = (folder / name).read_text("utf-8").splitlines()[skip:]
-        return [line.split(separator)[number] for line in lines if line]
-
-    return read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,27 +49,6 @@ class Row:
     y: object = None
     fast: tuple = (ONNX,)
     formats: tuple = FORMATS
-
-
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """What a command reads and writes.
-
-    Attributes:
-        module: its name in `run_scripts`.
-        flags: its flags, with spaces between, less those of every command.
-        file: the content of the training file, which is the dev and the test file too.
-        written: function of the output folder -> what the command has predicted.
-        predicted: function of the model in the output folder -> the same.
-        page: the page in `docs/` that names all results, if one does.
-    """
-
-    module: str
-    flags: str
-    file: str
-    written: Callable
-    predicted: Callable
-    page: str | None
 
 
 # Name of a model in tiny_models.py -> what it learns.
@@ -134,104 +79,30 @@ VARIANTS = {
 ROWS = {**TASKS, **VARIANTS}
 # The path of these is that of "classifier", so `make test` has them on texts and exported only.
 LIKE_CLASSIFIERS = ("pairs", "several labels", "regression")
-CLASSIFIER = ("run_classifier", "--text_column=a --label_column=b", "classification.md")
-
-
-def classifying(labels, flags="", predicted=lambda model: [[*one.probabilities.values()] for one in answers(model)]):
-    module, columns, page = CLASSIFIER
-    file = table(["a", *TEXTS], ["b", *labels])
-    return Command(module, f"{columns} {flags}", file, numbers("test_results.tsv"), predicted, page)
-
-
-# Name of a model -> the command that trains it.
-COMMANDS = {
-    "classifier": classifying(LABELS),
-    "several labels": classifying(["a,c", "b", "a", ""], "--problem_type=multi_label"),
-    "regression": classifying(
-        [0, 1, 0.5, 2], "--problem_type=regression", lambda model: [one.score for one in model.predict(TEXTS)]
-    ),
-    "sentence encoder": Command(
-        "run_embeddings",
-        "--text_columns=a,b",
-        table(["a", *TEXTS], ["b", *OTHERS]),
-        numbers("test_vectors.npy"),
-        lambda model: np.stack([model.encode(texts) for texts in PAIR], axis=1),
-        None,
-    ),
-    "cross-encoder": Command(
-        "run_embeddings",
-        "--text_columns=a,b,c --cross_encoder",
-        table(["a", *TEXTS], ["b", *OTHERS], ["c", *LABELS]),
-        numbers("test_results.tsv"),
-        lambda model: model.predict((*PAIR, LABELS)),
-        None,
-    ),
-    "tagger": Command(
-        "run_ner",
-        "",
-        CONLL,
-        columns("test_predictions.conll", 2, " "),
-        lambda model: [tag for answer in model.predict(WORDS) for tag in answer.tags],
-        "tagging.md",
-    ),
-    "span": Command(
-        "run_squad",
-        "--doc_stride=8",
-        squad(),
-        lambda folder: [*json.loads((folder / "predictions.json").read_text("utf-8")).values()],
-        lambda model: [answer.text for answer in model.predict(TASKS["span"].x)],
-        "question_answering.md",
-    ),
-    "choice": Command(
-        "run_multiple_choice",
-        "--text_column=a --choice_columns=b,c --label_column=d",
-        table(["a", *TEXTS[:3]], *zip("bc", *CHOICES, strict=True), ["d", 1, 0, 1]),
-        numbers("test_results.tsv"),
-        lambda model: [answer.probabilities for answer in model.predict(TASKS["choice"].x)],
-        "multiple_choice.md",
-    ),
-    "writer": Command(
-        "run_text_to_text",
-        "--source_column=a --target_column=b --num_beams=2 --max_new_tokens=3",
-        table(["a", *TEXTS], ["b", *OTHERS]),
-        columns("test_predictions.tsv", 1, "\t", skip=1),
-        lambda model: [answer.text for answer in model.predict(TEXTS, num_beams=2, max_new_tokens=3)],
-        None,
-    ),
-}
-# BERT's relatives -> the formats that can hold them, and their cells in `make test`: the other cells are slow.
+# BERT's relatives -> the formats that can hold them, the task of the ONNX file, and whether it is in `make test`.
 FAMILIES = {
-    "roberta": (FORMATS, {(ONNX, "classifier")}),
-    "xlm-roberta": (FORMATS, set()),
-    "camembert": (FORMATS, set()),
-    "mpnet": (FORMATS, {(ONNX, "masked words")}),
-    "deberta-v2": (FORMATS, {(ONNX, "tagger")}),
-    "albert": (FORMATS, {(ONNX, "masked words")}),
-    "distilbert": (FORMATS, {(ONNX, "tagger")}),
-    "electra": (FORMATS, {(ONNX, "sentence encoder")}),
-    "mobilebert": ((SAVED_MODEL, LITERT), set()),
-    "modernbert": (FORMATS, {(ONNX, "masked words")}),
-    "nomic_bert": (FORMATS, set()),
-    "gte": (FORMATS, set()),
-    "jina_embeddings_v3": (FORMATS, set()),
-    "neobert": (FORMATS, set()),
-    "eurobert": (FORMATS, {(ONNX, "classifier")}),
-    "gemma3_text": (FORMATS, {(ONNX, "masked words")}),
-    "longformer": ((SAVED_MODEL,), set()),
-    "big_bird": ((SAVED_MODEL,), set()),
-    "xlnet": ((SAVED_MODEL, LITERT), set()),
+    "roberta": (FORMATS, "classifier", True),
+    "xlm-roberta": (FORMATS, "tagger", False),
+    "camembert": (FORMATS, "classifier", False),
+    "mpnet": (FORMATS, "masked words", True),
+    "deberta-v2": (FORMATS, "tagger", True),
+    "albert": (FORMATS, "masked words", True),
+    "distilbert": (FORMATS, "tagger", True),
+    "electra": (FORMATS, "sentence encoder", True),
+    "mobilebert": ((SAVED_MODEL, LITERT), None, False),
+    "modernbert": (FORMATS, "masked words", True),
+    "nomic_bert": (FORMATS, "span", False),
+    "gte": (FORMATS, "choice", False),
+    "jina_embeddings_v3": (FORMATS, "cross-encoder", False),
+    "neobert": (FORMATS, "pretrainer", False),
+    "eurobert": (FORMATS, "classifier", True),
+    "gemma3_text": (FORMATS, "masked words", True),
+    "longformer": ((SAVED_MODEL,), None, False),
+    "big_bird": ((SAVED_MODEL,), None, False),
+    "xlnet": ((SAVED_MODEL, LITERT), None, False),
 }
 # Here exports of families show their tokens and heads; test_onnx_exports.py and test_packed_rows.py have more layers.
 LAYERS = {"bert": {}} | {family: fewest_layers(family) for family in FAMILIES}
-# These learn more slowly than the others, with few tokens and gates.
-EPOCHS = {"nomic_bert": 8, "eurobert": 8}
-# RoBERTas with other tokenizers: a classifier reads their ids, a tagger their offsets too.
-OTHER_TOKENS = ("xlm-roberta", "camembert")
-OTHER_TOKENS_IN = ("classifier", "tagger")
-# Conversion to LiteRT takes seconds, so a family has one of these, the next family the other. A decoder is a BERT's.
-IN_LITERT = ("classifier", "tagger")
-OF_FAMILIES = [name for name in ROWS if name not in ("writer", "multi-vector encoder")]
-NOT_OF_FAMILIES = {("sparse encoder", "xlnet")}
 
 
 def slow(*values, unless: bool):
@@ -239,23 +110,11 @@ def slow(*values, unless: bool):
 
 
 def exports_of_families():
-    # The heads of a task are those of BERT's export, and the part of an encoder is the same in all of its exports. A
-    # SavedModel takes five times as long as an ONNX file. So a family has an eighth of the tasks as SavedModels,
-    # another eighth than the family before it.
-    for start, (family, (formats, fast)) in enumerate(FAMILIES.items()):
-        for number, name in enumerate(OF_FAMILIES, start):
-            held = {*formats} & {*ROWS[name].formats}
-            if number % 8 and (SAVED_MODEL, name) not in fast:
-                held.discard(SAVED_MODEL)
-            if name != IN_LITERT[start % 2]:
-                held.discard(LITERT)
-            is_known = family in OTHER_TOKENS and name not in OTHER_TOKENS_IN
-            if (name, family) not in NOT_OF_FAMILIES and not is_known:
-                yield from (slow(format, name, family, unless=(format, name) in fast) for format in sorted(held))
-
-
-def answers(model):
-    return model.predict(TEXTS)
+    """One export of each format for each family. A classifier reads ids of tokens, a tagger their offsets too."""
+    for number, (family, (formats, in_onnx, is_fast)) in enumerate(FAMILIES.items()):
+        for format in formats:
+            name = in_onnx if format == ONNX else ("classifier", "tagger")[number % 2]
+            yield slow(format, name, family, unless=is_fast and format == ONNX)
 
 
 @contextlib.contextmanager
@@ -268,9 +127,9 @@ def without_graphs():
         tf.config.run_functions_eagerly(False)
 
 
-def compiled(name: str, family: str = "bert", run_eagerly: bool = True):
+def compiled(name: str, run_eagerly: bool = True):
     """Returns a new model, to be trained without graphs by default."""
-    model = new_model(name, family)
+    model = new_model(name)
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.Dropout):
             layer.rate = 0.0
@@ -279,31 +138,15 @@ def compiled(name: str, family: str = "bert", run_eagerly: bool = True):
 
 
 @functools.cache
-def trained(name: str, family: str = "bert"):
+def trained(name: str):
     """Returns a model that has learned the texts of its row, and its losses."""
-    model, row = compiled(name, family), TASKS[name]
-    epochs = EPOCHS.get(family, 4)
-    return model, model.fit(row.x, row.y, epochs=epochs, batch_size=4, verbose=0).history["loss"]
+    model, row = compiled(name), TASKS[name]
+    return model, model.fit(row.x, row.y, epochs=4, batch_size=4, verbose=0).history["loss"]
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_model_learns_from_texts(name):
     _, losses = trained(name)
-    assert losses[-1] < 0.95 * losses[0]
-
-
-# test_family_capabilities.py trains classifiers of all families.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        (name, family)
-        for number, family in enumerate(FAMILIES)
-        for name in ("masked words", ("tagger", "span")[number % 2])
-    ],
-)
-def test_a_model_of_every_family_learns_from_texts(name, family):
-    _, losses = trained.__wrapped__(name, family)
     assert losses[-1] < 0.95 * losses[0]
 
 
@@ -354,33 +197,6 @@ def test_a_saved_model_gives_the_same_answers(name, tmp_path):
         for loaded in (type(model).from_pretrained(tmp_path / "folder"), again):
             assert type(loaded) is type(model)
             assert_same_answers(ANSWERS[name](loaded), expected)
-
-
-@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")  # but for tf.data
-@pytest.mark.parametrize("name", [slow(name, unless=name not in LIKE_CLASSIFIERS) for name in COMMANDS])
-def test_a_command_trains_evaluates_and_predicts(name, tmp_path, run_here, eagerly):
-    command, output = COMMANDS[name], tmp_path / "out"
-    MaskedLM(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
-    suffix = {"run_ner": "conll", "run_squad": "json"}.get(command.module, "tsv")
-    (tmp_path / f"texts.{suffix}").write_text(command.file, "utf-8")
-    kinds = ("train", "predict") if command.module == "run_squad" else ("train", "dev", "test")
-    files = [f"--{kind}_file={tmp_path}/texts.{suffix}" for kind in kinds]
-    parts = [f"--do_{part}" for part in ("train", "eval", "predict")[:: 2 if len(kinds) == 2 else 1]]
-    run = [f"--init_checkpoint={tmp_path}/start", f"--output_dir={output}", "--max_seq_length=32"]
-    module = importlib.import_module(f"run_scripts.{command.module}")
-    arguments = [*files, *parts, *run, "--num_train_epochs=1", "--train_batch_size=4", *command.flags.split()]
-    with without_graphs():
-        code, printed = run_here(module, *arguments)
-    assert code == 0, printed.err
-    assert {"checkpoints", "eval_results.txt", "history.jsonl", "model", "run.json"} <= set(os.listdir(output))
-    assert command.page is None or not undocumented_keys(output / "eval_results.txt", command.page)
-    model = type(make_model(name)).from_pretrained(output / "model")
-    with without_graphs():
-        found, expected = command.written(output), command.predicted(model)
-    if isinstance(found, np.ndarray):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-    else:
-        assert found == expected
 
 
 @pytest.mark.parametrize("name", [*LIKE_CLASSIFIERS, "classifier", "tagger", "span", "choice", "writer"])
@@ -434,4 +250,3 @@ def test_an_export_answers_as_the_model(format, name, family, other_process, tmp
 
 def test_every_model_has_a_row():
     assert set(ROWS) == set(ANSWERS) == {*MODELS, *NOT_PORTABLE}
-    assert set(COMMANDS) < set(TASKS)

@@ -47,10 +47,18 @@ def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
         assert one.tobytes() == other.tobytes(), name
 
 
-def change_json(path, change=None, **values) -> None:
-    """Replaces the content of a JSON file by `change(content)`, or sets keys of it."""
+def change_json(path, change=None, without=(), **values) -> None:
+    """Replaces the content of a JSON file by `change(content)`, or removes and sets keys of it."""
     content = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(change(content) if change else {**content, **values}))
+    kept = {name: value for name, value in content.items() if name not in without} if change is None else None
+    path.write_text(json.dumps(change(content) if change else {**kept, **values}))
+
+
+def write_arrays(folder, arrays) -> None:
+    """Writes arrays into a folder as the weights of transformers."""
+    tensors = {name: StoredTensor.of(np.asarray(array, order="C")) for name, array in arrays.items()}
+    with open(folder / "model.safetensors", "wb") as file:
+        write_safetensors(file, tensors, {"format": "pt"})
 
 
 def write_stanford_colbert(plain, folder, **metadata) -> np.ndarray:
@@ -62,8 +70,7 @@ def write_stanford_colbert(plain, folder, **metadata) -> np.ndarray:
     stored = {name: tensor.read() for name, tensor in read_safetensors(folder / "model.safetensors").items()}
     kernel = np.random.default_rng(3).normal(size=(6, values["hidden_size"])).astype("float32")
     named = {"linear.weight": kernel, **{f"bert.{name}": array for name, array in stored.items()}}
-    with open(folder / "model.safetensors", "wb") as file:
-        write_safetensors(file, {name: StoredTensor.of(array) for name, array in named.items()}, {"format": "pt"})
+    write_arrays(folder, named)
     marks = {"query_token_id": "[unused0]", "doc_token_id": "[unused1]", "mask_punctuation": True}
     (folder / "artifact.metadata").write_text(json.dumps({**marks, **metadata}))
     return kernel

@@ -1,7 +1,12 @@
 """Compares the graph's ids and byte offsets with those of the Python tokenizer."""
 
 import itertools
+import pickle
 from collections.abc import Sequence
+
+from tokenizers import Tokenizer
+
+from keras_bert import load_vocabulary
 
 
 def differences(graph, python, texts: Sequence[bytes]) -> list[str]:
@@ -20,6 +25,20 @@ def assert_ids_of(theirs, ours, texts: Sequence[str], *about) -> None:
     """Asserts that a tokenizer gives texts the ids of one of the package tokenizers."""
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
         assert ours.encode(text) == encoding.ids, (text, encoding.tokens, *about)
+
+
+def assert_is_the_tokenizer_of(theirs, ours, texts: Sequence[str], folder) -> None:
+    """Asserts that a tokenizer has the ids of one of the package tokenizers: in Python and in the graph, with the same
+    offsets; as a pickle; and from the files that it writes into a folder, which both packages read."""
+    assert_ids_of(theirs, ours, texts)
+    assert graph_differences(ours, texts) == []
+    assert pickle.loads(pickle.dumps(ours)).sha256 == ours.sha256
+    ours.save(folder)
+    read = load_vocabulary(folder)
+    assert (read.sha256, read.special_tokens) == (ours.sha256, ours.special_tokens)
+    written = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    written.encode_special_tokens = True
+    assert_ids_of(written, ours, texts)
 
 
 def expected_in_bytes(python, text: bytes) -> list[list[int]]:

@@ -28,6 +28,7 @@ keras_weights_file.py       .weights.h5 files
 safetensors_file.py         .safetensors files
 same_family.py              checks that another library computes the same
 what_instead.py             says what to use instead of models that cannot be read
+tensorflow_classes.py       tf_model.h5 and safetensors of transformers' TensorFlow classes, with PyTorch's names
 torch_file.py               pytorch_model.bin, without torch
 tensor_pickle.py            reads the pickle in it without executing it
 conversion.py               converts any format to any other

@@ -95,8 +95,9 @@ class HuggingFace:
         found = [(row.ours, row.hugging_face, row.hugging_face_layout) for row in weights_of(config)]
         for entry in (entry for entry in known.values() if entry.hugging_face_layer):
             found += _dense(entry.name, entry.hugging_face_layer)
-        names = {row[1] for row in rows}
-        return NameTable([*rows, *(row for row in found if row[1] and row[1] not in names)])
+        # TensorFlow's MPNet has an unused pooler beside the one of its classifier.
+        own, names = {row[0] for row in rows if row[0].startswith(POOLER)}, {row[1] for row in rows}
+        return NameTable([*rows, *(row for row in found if row[1] and row[1] not in names and row[0] not in own)])
 
 
 @dataclasses.dataclass(frozen=True)

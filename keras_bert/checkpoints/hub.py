@@ -22,6 +22,7 @@ _PATTERNS = [
     "*.weights.h5",
 ]
 _PICKLES = "pytorch_model*.bin*"
+_TENSORFLOW_CLASSES = ["*tf_model*.h5"]
 _TENSORFLOW = ["*.ckpt*", "*.index", "*.data-*"]
 _WEIGHTS = (hugging_face.SAFETENSORS_FILE, f"{hugging_face.SAFETENSORS_FILE}.index.json", keras_hub.WEIGHTS_FILE)
 
@@ -45,7 +46,7 @@ def download(name: str) -> str:
     folder = ""
     try:
         # Weights in the first form that a repository has, and no other framework's copies of them.
-        for patterns in (lambda _: _PATTERNS, _pickles_of, _tensorflow_of):
+        for patterns in (lambda _: _PATTERNS, _pickles_of, _tensorflow_classes_of, _tensorflow_of):
             if needed := patterns(folder):
                 folder = snapshot_download(repository, revision=revision or None, allow_patterns=needed)
     except HFValidationError as error:
@@ -64,6 +65,13 @@ def _pickles_of(folder: str) -> list[str]:
     places = [transformer_folder(folder), *(place for kind, place in modules_of(folder) if kind == "Dense")]
     lacking = [os.path.relpath(place, folder) for place in places if not _has_weights(place)]
     return [_PICKLES if place == os.curdir else f"{place}/{_PICKLES}" for place in lacking]
+
+
+def _tensorflow_classes_of(folder: str) -> list[str]:
+    """Returns patterns for the files of transformers' TensorFlow classes if a folder has no other weights."""
+    folder = transformer_folder(folder)
+    has_others = _has_weights(folder) or hugging_face.has_weights(folder, hugging_face.TORCH_FILES)
+    return [] if has_others else _TENSORFLOW_CLASSES
 
 
 def _tensorflow_of(folder: str) -> list[str]:

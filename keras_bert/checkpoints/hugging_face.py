@@ -1,4 +1,4 @@
-"""Folders of Hugging Face transformers: `config.json` with `model.safetensors` or `pytorch_model.bin`.
+"""Folders of Hugging Face transformers: `config.json` with `model.safetensors`, `pytorch_model.bin` or `tf_model.h5`.
 
 Reference: huggingface/transformers, `models/bert/` (`configuration_bert.py`, `modeling_bert.py`).
 """
@@ -7,7 +7,9 @@ import dataclasses
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
@@ -23,6 +25,12 @@ from keras_bert.checkpoints.name_table import NameTable, to_ours
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.same_family import check_is_held, check_same_family
 from keras_bert.checkpoints.sentence_transformers import ModelFolder, read_tasks, transformer_folder, write_tasks
+from keras_bert.checkpoints.tensorflow_classes import (
+    TENSORFLOW_FILE,
+    is_of_tensorflow,
+    read_tensorflow_classes,
+    with_torch_names,
+)
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.checkpoints.weight_list import weights_of
 from keras_bert.checkpoints.what_instead import check_readable
@@ -36,7 +44,9 @@ from keras_bert.tokenization.byte_pair import BytePairTokenizer
 
 SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
-WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
+TORCH_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
+TENSORFLOW_FILES = (TENSORFLOW_FILE, f"{TENSORFLOW_FILE}.index.json")
+WEIGHTS_FILES = (*TORCH_FILES, *TENSORFLOW_FILES)
 
 _POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
@@ -55,7 +65,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = config_from(folder, values)
     names = config.family.hugging_face
-    weights_path, stored = read_weights(folder, trust_pickle)
+    weights_path, stored, is_tensorflow = read_weights(folder, trust_pickle)
     config = names.of_weights(config, stored)
     head = _head_of(architecture)
     if head == form.CLASSIFIER and names.classifier_has_hidden_act:
@@ -68,12 +78,16 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         raise form.no_bert(weights_path, table.theirs(form.TOKEN_EMBEDDINGS)[0], stored, "tensors")
     num_rows = tensors[form.TOKEN_EMBEDDINGS].shape[0]
     tokenizer, remarks = read_tokenizer(folder, config.vocab_size, num_rows=num_rows)
+    if has_weights(folder, TORCH_FILES) and has_weights(folder, TENSORFLOW_FILES):
+        remarks.append(f"the weights are those of {os.path.basename(weights_path)}; {TENSORFLOW_FILE} is not read")
     if isinstance(tokenizer, BytePairTokenizer) and config.type_vocab_size > 1:
         tokenizer = _with_their_segments(tokenizer)
+    if is_tensorflow:  # its classes share the table, whatever the config says, unless they have two (MobileBERT)
+        config = config.replace(tie_word_embeddings=not _has_another_table(tensors))
     if config.tie_word_embeddings:
         # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
-    elif names.decoder_bias in stored and bias in stored:
+    if {names.decoder_bias, bias} <= stored.keys() and (is_tensorflow or not config.tie_word_embeddings):
         ignored.append(bias)
     count = form.num_outputs(weights_path, tensors, head) if heads()[head].has_labels else None
     labels = labels_of(folder, values, count)
@@ -89,6 +103,12 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         remarks=tuple(remarks),
     )
     return read_tasks(checkpoint, ModelFolder(path, file, values, stored, trust_pickle))
+
+
+def _has_another_table(tensors: Mapping[str, StoredTensor]) -> bool:
+    """Returns whether a masked-LM head has a table with numbers of its own."""
+    table = tensors.get(form.OUTPUT_EMBEDDINGS)
+    return table is not None and not np.array_equal(table.read(), tensors[form.TOKEN_EMBEDDINGS].read())
 
 
 def _with_their_segments(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
@@ -178,38 +198,48 @@ def _bias_of(config: BertConfig) -> str:
     return next(weight.hugging_face for weight in weights_of(config) if weight.ours == form.OUTPUT_BIAS)
 
 
-def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
-    """Returns the weights file and its tensors. Prefers safetensors to pickles, and single files to shards."""
+def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor], bool]:
+    """Returns the weights file, its tensors by their names in PyTorch, and whether it is one of TensorFlow.
+
+    Prefers safetensors to pickles, these to `tf_model.h5`, and single files to shards.
+    """
     for name in WEIGHTS_FILES:
         file = os.path.join(path, name)
         if os.path.isfile(file):
-            if not name.endswith(".json"):
-                return file, _read_file(file, trust_pickle)
-            form.check_stored_file(file)
-            weight_map = member(read_json_object(file), "weight_map", dict, file, {})
-            names = {checked(part, str, "each part of weight_map", file) for part in weight_map.values()}
-            tensors = {}
-            for part in sorted({inside(path, name, file) for name in names}):
-                tensors |= _read_file(part, trust_pickle)
-            return file, tensors
+            tensors = _read_parts(path, file, trust_pickle) if name.endswith(".json") else _read(file, trust_pickle)
+            is_tensorflow = is_of_tensorflow(tensors)
+            return file, with_torch_names(tensors) if is_tensorflow else tensors, is_tensorflow
     check_readable(path)
     others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
     raise InputError(
-        f"{path} has a {CONFIG_FILE} but neither {SAFETENSORS_FILE} nor {TORCH_FILE}. Copy one of them there."
-        + (f" {', '.join(others)} cannot be read." if others else "")
+        f"{path} has a {CONFIG_FILE} but none of {SAFETENSORS_FILE}, {TORCH_FILE} and {TENSORFLOW_FILE}. Copy one of "
+        "them there." + (f" {', '.join(others)} cannot be read." if others else "")
     )
 
 
-def has_weights(path: str) -> bool:
-    """Returns whether a folder has a file of weights that `read_weights` reads."""
-    return any(os.path.isfile(os.path.join(path, name)) for name in WEIGHTS_FILES)
+def _read_parts(path: str, index: str, trust_pickle: bool) -> dict[str, StoredTensor]:
+    """Returns the tensors of all files that an index names."""
+    form.check_stored_file(index)
+    weight_map = member(read_json_object(index), "weight_map", dict, index, {})
+    names = {checked(part, str, "each part of weight_map", index) for part in weight_map.values()}
+    tensors = {}
+    for part in sorted({inside(path, name, index) for name in names}):
+        tensors |= _read(part, trust_pickle, is_part=True)
+    return tensors
+
+
+def has_weights(path: str, names: Sequence[str] = WEIGHTS_FILES) -> bool:
+    """Returns whether a folder has one of the files of weights that `read_weights` reads."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in names)
 
 
 def _is_other_weights(path: str) -> bool:
     return path.endswith((".h5", ".msgpack", ".ot", ".safetensors", ".bin"))
 
 
-def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
+def _read(path: str, trust_pickle: bool, is_part: bool = False) -> dict[str, StoredTensor]:
+    if path.endswith(".h5"):
+        return read_tensorflow_classes(path, is_part)
     return read_safetensors(path) if path.endswith(".safetensors") else read_torch_file(path, trust_pickle)
 
 

@@ -32,10 +32,6 @@ _FILES = {
         "llama.cpp's format",
         "Give the folder of the model that it was made from, with its model.safetensors.",
     ),
-    "tf_model*.h5": (
-        "the weights of transformers' TensorFlow classes",
-        "Convert them with transformers 4: AutoModel.from_pretrained(folder, from_tf=True).save_pretrained(other).",
-    ),
     "flax_model*.msgpack": (
         "the weights of transformers' Flax classes",
         "Convert them with transformers 4: AutoModel.from_pretrained(folder, from_flax=True).save_pretrained(other).",

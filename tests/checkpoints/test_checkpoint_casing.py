@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint
 
 from keras_bert.checkpoints.casing import is_cased
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
@@ -17,7 +17,7 @@ from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 def test_casing_is_read_off_a_vocabulary_when_nothing_says_it(cased, tmp_path):
     checkpoint = _with_long_vocabulary(cased)
     write_checkpoint(checkpoint, tmp_path / "folder", "google")
-    _forget_casing(tmp_path / "folder" / "bert_config.json")
+    change_json(tmp_path / "folder" / "bert_config.json", without=["do_lower_case"])
     assert read_checkpoint(tmp_path / "folder").config.do_lower_case is not cased
 
 
@@ -54,8 +54,7 @@ def test_a_tokenizer_brings_its_casing_to_a_model(tmp_path):
 
 def test_accents_need_not_follow_the_casing(tmp_path):
     write_checkpoint(random_checkpoint(), tmp_path / "folder", "huggingface")
-    file = tmp_path / "folder" / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"strip_accents": False}))
+    change_json(tmp_path / "folder" / "tokenizer_config.json", strip_accents=False)
     checkpoint = read_checkpoint(tmp_path / "folder")
     assert (checkpoint.vocabulary.strip_accents, checkpoint.config.do_lower_case) == (False, True)
     assert checkpoint.remarks == ()
@@ -66,9 +65,3 @@ def _with_long_vocabulary(cased: bool):
     words = [word.capitalize() if cased and number % 3 == 0 else word for number, word in enumerate(words)]
     vocabulary = Vocabulary([*VOCABULARY.tokens, *words])
     return random_checkpoint(config=CONFIG.replace(vocab_size=len(vocabulary)), vocabulary=vocabulary)
-
-
-def _forget_casing(path):
-    values = json.loads(path.read_text())
-    del values["do_lower_case"]
-    path.write_text(json.dumps(values))

@@ -51,14 +51,15 @@ def apart(name, array):
 # KerasHub.
 
 
-def checkpoint_of(family, *heads, **changes):
+def checkpoint_of(family, *heads, with_pooler=True, **changes):
     """A small checkpoint of a family, with random weights."""
     vocabulary = VOCABULARIES.get(family, word_pieces())
     shape = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 12}
     shape |= {"vocab_size": len(vocabulary), "max_position_embeddings": 14}
     shape |= ({"embedding_size": 6} if family in ("albert", "electra") else {}) | changes
     labels = ("no", "yes", "maybe") if form.CLASSIFIER in heads else None
-    return random_checkpoint(*heads, config=config_of(family, **shape), labels=labels, vocabulary=vocabulary)
+    options = {"config": config_of(family, **shape), "labels": labels, "vocabulary": vocabulary}
+    return random_checkpoint(*heads, with_pooler=with_pooler, **options)
 
 
 KERAS_HUB_LAYERS = {
@@ -82,15 +83,31 @@ KERAS_HUB_NAMES = {
     "masked_lm_head/output_bias": "masked_lm_head/vars/0",
     "classifier": "dense",
 }
+# In these families the pooler belongs to the classifier.
+TWO_TABLES = {
+    "encoder/embeddings/token_embeddings": "token_and_position_embedding/token_embedding/vars/0",
+    "encoder/embeddings/position_embeddings": "token_and_position_embedding/position_embedding/vars/0",
+    "classifier": "dense_1",
+}
+PROJECTED = {"encoder/embeddings/projection": "dense", "encoder/pooler/dense": "dense_1"}
+# Family -> the start of the names of its classes, and its own names of weights.
+KERAS_HUB = {
+    "bert": ("Bert", {}),
+    "roberta": ("Roberta", TWO_TABLES),
+    "distilbert": ("DistilBert", TWO_TABLES),
+    "albert": ("Albert", PROJECTED),
+    "electra": ("Electra", PROJECTED),
+}
 
 
-def keras_hub_name(name):
-    if name in KERAS_HUB_NAMES:
-        return f"layers/{KERAS_HUB_NAMES[name]}"
+def keras_hub_name(name, family):
+    names = KERAS_HUB_NAMES | KERAS_HUB[family][1]
+    if name in names:
+        return f"layers/{names[name]}"
     module, _, part = name.rpartition("/")
     number = {"kernel": 0, "gamma": 0, "bias": 1, "beta": 1}[part]
-    if module in KERAS_HUB_NAMES:
-        return f"layers/{KERAS_HUB_NAMES[module]}/vars/{number}"
+    if module in names:
+        return f"layers/{names[module]}/vars/{number}"
     _, layer, rest = module.split("/", 2)
     index = layer.removeprefix("layer_")
     layer = "transformer_encoder" + ("" if index == "0" else f"_{index}")
@@ -98,62 +115,84 @@ def keras_hub_name(name):
 
 
 def write_preset(folder, checkpoint, task=None, lowercase=True, **settings):
-    """Writes a preset of a BERT; `settings` are those of the task."""
-    (folder / "assets" / "tokenizer").mkdir(parents=True)
-    VOCABULARY.save(folder / "assets" / "tokenizer" / "vocabulary.txt")
-    config = checkpoint.config
+    """Writes a preset; `settings` are those of the task. That of a BERT has its tokenizer."""
+    config, family = checkpoint.config, checkpoint.config.model_type
+    folder.mkdir()
     sizes = {
-        "vocabulary_size": config.vocab_size,
+        "vocab_size" if family == "electra" else "vocabulary_size": config.vocab_size,
         "num_layers": config.num_hidden_layers,
         "num_heads": config.num_attention_heads,
         "hidden_dim": config.hidden_size,
         "intermediate_dim": config.intermediate_size,
-        "dropout": 0.1,
-        "max_sequence_length": config.max_position_embeddings,
-        "num_segments": config.type_vocab_size,
+        "dropout": config.hidden_dropout_prob,
+        "max_sequence_length": config.max_position_embeddings - config.position_offset,
     }
-    (folder / "config.json").write_text(json.dumps({"class_name": "BertBackbone", "config": sizes}))
-    (folder / "tokenizer.json").write_text(
-        json.dumps({"class_name": "BertTokenizer", "config": {"lowercase": lowercase, "strip_accents": lowercase}})
-    )
+    if KERAS_HUB[family][1] is not TWO_TABLES:
+        sizes["num_segments"] = config.type_vocab_size
+    if KERAS_HUB[family][1] is PROJECTED:
+        sizes["embedding_dim"] = config.embedding_size
+    if family == "albert":
+        sizes |= {"num_groups": config.num_hidden_groups, "num_inner_repetitions": config.inner_group_num}
+    class_name = f"{KERAS_HUB[family][0]}Backbone"
+    (folder / "config.json").write_text(json.dumps({"class_name": class_name, "config": sizes}))
+    if family == "bert":
+        (folder / "assets" / "tokenizer").mkdir(parents=True)
+        checkpoint.vocabulary.save(folder / "assets" / "tokenizer" / "vocabulary.txt")
+        casing = {"lowercase": lowercase, "strip_accents": lowercase}
+        (folder / "tokenizer.json").write_text(json.dumps({"class_name": "BertTokenizer", "config": casing}))
+    of_task = ("encoder/pooler",) if KERAS_HUB[family][1] is TWO_TABLES else ()
     files = {"model.weights.h5": True} | ({"task.weights.h5": False} if task else {})
     for file_name, is_encoder in files.items():
         with h5py.File(folder / file_name, "w") as file:
             for name, tensor in checkpoint.tensors.items():
-                if name.startswith("encoder/") == is_encoder:
-                    file[keras_hub_name(name)] = apart(name, tensor.read())
+                array = tensor.read()
+                if name == form.POSITION_EMBEDDINGS:
+                    array = array[config.position_offset :]
+                left_out = name == SEGMENTS and family == "roberta"
+                if (name.startswith("encoder/") and not name.startswith(of_task)) == is_encoder and not left_out:
+                    file[keras_hub_name(name, family)] = apart(name, array)
             if not is_encoder:
                 file["optimizer/vars/0"] = np.float32(0)
     if task:
         (folder / "task.json").write_text(json.dumps({"class_name": task, "config": settings}))
 
 
-def test_a_keras_hub_backbone_is_read_whole(tmp_path, capsys):
-    checkpoint = random_checkpoint()
-    write_preset(tmp_path / "preset", checkpoint)
-    found = read_checkpoint(tmp_path / "preset")
-    assert_same_tensors(checkpoint, found)
-    assert found.config == CONFIG
-    assert found.vocabulary == VOCABULARY
-    BertEncoder.from_pretrained(tmp_path / "preset")
-    assert "(KerasHub BertBackbone): loaded are: encoder\n" in capsys.readouterr().out
+TASKS = {
+    "Backbone": ((), BertEncoder),
+    "MaskedLM": ((form.MASKED_LM,), MaskedLM),
+    "TextClassifier": ((form.CLASSIFIER,), SequenceClassifier),
+}
 
 
 @pytest.mark.parametrize(
-    ("task", "head", "labels", "model_class"),
-    [
-        ("BertMaskedLM", form.MASKED_LM, None, MaskedLM),
-        ("BertTextClassifier", form.CLASSIFIER, ("LABEL_0", "LABEL_1", "LABEL_2"), SequenceClassifier),
-    ],
+    ("family", "task"),
+    [*((family, task) for family in KERAS_HUB if family != "electra" for task in TASKS), ("electra", "Backbone")],
 )
-def test_a_keras_hub_task_brings_its_head(task, head, labels, model_class, tmp_path, capsys):
-    checkpoint = random_checkpoint(head, labels=labels)
-    write_preset(tmp_path / "preset", checkpoint, task, lowercase=False)
+def test_a_preset_of_keras_hub_is_read_whole(family, task, tmp_path, capsys):
+    heads, model_class = TASKS[task]
+    name, its_names = KERAS_HUB[family]
+    has_pooler = its_names is not TWO_TABLES or task == "TextClassifier"
+    changes = {"num_hidden_groups": 2, "inner_group_num": 2} if family == "albert" else {}
+    expected = checkpoint_of(family, *heads, with_pooler=has_pooler, **changes)
+    if family == "roberta":  # without the two rows before the first position, and its only segment
+        positions = expected.tensors[form.POSITION_EMBEDDINGS].read().copy()
+        positions[:2] = 0
+        zeros = {form.POSITION_EMBEDDINGS: positions, SEGMENTS: np.zeros((1, 8), "float32")}
+        zeros = {key: StoredTensor.of(array) for key, array in zeros.items()}
+        expected = expected.replace(tensors={**expected.tensors, **zeros})
+    lowercase = task == "Backbone"
+    write_preset(tmp_path / "preset", expected, f"{name}{task}" if heads else None, lowercase)
     found = read_checkpoint(tmp_path / "preset")
-    assert_same_tensors(checkpoint, found)
-    assert found.labels == labels
-    assert not found.config.do_lower_case
+    assert_same_tensors(expected, found)
+    assert (found.config.model_type, found.heads, found.ignored) == (family, heads, ())
+    assert found.labels == (("LABEL_0", "LABEL_1", "LABEL_2") if task == "TextClassifier" else None)
     assert type(from_pretrained(None, tmp_path / "preset")) is model_class
+    if family == "bert":
+        assert found.config == expected.config.replace(do_lower_case=lowercase)
+        assert found.vocabulary == expected.vocabulary
+        assert f"(KerasHub Bert{task}): loaded are: " in capsys.readouterr().out
+    if family == "roberta":
+        assert (found.config.position_offset, found.config.max_position_embeddings) == (2, 14)
 
 
 def test_a_preset_of_another_model_is_refused(tmp_path):

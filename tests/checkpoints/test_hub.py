@@ -28,7 +28,8 @@ def test_every_file_that_a_reader_reads_is_fetched():
     assert names >= {"spiece.model", "task.weights.h5", "assets/tokenizer/vocabulary.txt", "tokenizer_config.json"}
     names |= {"2_Dense/config.json", "0_Transformer/vocab.txt", "sentencepiece.bpe.model", "spm.model"}
     names |= {"added_tokens.json", "assets/tokenizer/vocabulary.spm", "assets/tokenizer/merges.txt"}
-    missing = [name for name in names if not any(fnmatch.fnmatch(name, pattern) for pattern in hub._PATTERNS)]
+    patterns = [*hub._PATTERNS, *hub._TENSORFLOW_CLASSES]
+    missing = [name for name in names if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
     assert missing == []
 
 
@@ -45,6 +46,11 @@ DENSE = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind
         (
             ["pytorch_model.bin.index.json", "pytorch_model-1-of-1.bin", "adapter_model.safetensors"],
             ["adapter_model.safetensors", "pytorch_model-1-of-1.bin", "pytorch_model.bin.index.json"],
+        ),
+        (["tf_model.h5", "bert_model.ckpt.index"], ["tf_model.h5"]),
+        (
+            ["tf_model-1-of-1.h5", "tf_model.h5.index.json", "bert_model.ckpt.index"],
+            ["tf_model-1-of-1.h5", "tf_model.h5.index.json"],
         ),
         (["model.ckpt-9.data-0-of-1", "model.ckpt-9.index"], ["model.ckpt-9.data-0-of-1", "model.ckpt-9.index"]),
         (["model.weights.h5", "task.weights.h5", "a.onnx"], ["model.weights.h5", "task.weights.h5"]),

@@ -47,11 +47,10 @@ CASES = {
 
 def classifier(family: str, vocabulary, **changes) -> SequenceClassifier:
     offset = {"position_offset": vocabulary.pad_id + 1} if family == "roberta" else {}
-    changes = {"vocab_size": len(vocabulary), "do_lower_case": True, **offset, **changes}
-    parts = {"local_attention": 4} if family == "modernbert" else {}
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     shape |= {"max_position_embeddings": 40, "initializer_range": 0.3}
-    model = SequenceClassifier(config_of(family, **{**shape, **parts, **changes}), labels=["fox", "dog"])
+    fields = {"vocab_size": len(vocabulary), "do_lower_case": True, **offset, **changes}
+    model = SequenceClassifier(config_of(family, **shape, **fields), labels=["fox", "dog"])
     model.vocabulary = vocabulary
     return model
 
@@ -77,16 +76,6 @@ def test_a_hugging_face_folder_keeps_any_tokenizer_with_any_encoder(name, tmp_pa
     ours = SequenceClassifier.from_pretrained(tmp_path / "ours")
     assert ours.vocabulary.sha256 == model.vocabulary.sha256
     np.testing.assert_allclose(scores(ours, PAIRS), scores(model, PAIRS), atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert with Unigram", "roberta with KLUE's WordPiece", "bert with MPNet's WordPiece"])
-def test_a_text_and_a_pair_go_through_an_export(name, tmp_path):
-    model = classifier(*CASES[name])
-    for texts, options in ((TEXTS, {}), (PAIRS, {"text_pairs": True})):
-        loaded = serving.load(model.export_for_serving(tmp_path / f"{len(options)}", **options))
-        found = np.array([[*answer.probabilities.values()] for answer in loaded.predict(texts)])
-        np.testing.assert_allclose(found, scores(model, texts), atol=1e-5)
 
 
 LONG_PAIR = (["the dog"], ["a fox the fox dog"])

@@ -41,12 +41,6 @@ def test_unknown_keys_survive_reading_and_writing(tmp_path):
     assert BertConfig.from_json_file(tmp_path / "again.json") == config
 
 
-def test_writing_and_reading_gives_an_equal_config(tmp_path):
-    config = BertConfig.from_size("mini", vocab_size=77, hidden_act="gelu_erf", do_lower_case=False)
-    config.save(tmp_path / "bert_config.json")
-    assert BertConfig.from_json_file(tmp_path / "bert_config.json") == config
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -9,13 +9,12 @@ import json
 import os
 import random
 
-import numpy as np
 import pytest
 import tiny
 from small_corpora import contents
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
-from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
+from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining import document_block, document_dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from data_prep.text import text_chunks
@@ -121,13 +120,6 @@ def test_other_runners_write_the_same_bytes_and_give_the_same_errors(tmp_path, t
         beam_pretraining_data(
             str(tmp_path / "binary.txt"), vocab_file, output_dir=tmp_path / "none", beam_options=beam_options
         )
-
-
-def test_records_of_the_pipeline_are_verified_like_local_ones(tmp_path, text, vocab_file):
-    summary = beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", num_shards=2)
-    manifest = verify_pretraining_data(output_dir=tmp_path / "beam")
-    assert manifest["corpus"]["num_documents"] == 60 + 50 + 38
-    assert manifest["records"]["num_records"] == summary.records.num_records > 0
 
 
 def test_a_finished_folder_is_left_as_it_is(tmp_path, text, vocab_file, caplog):
@@ -264,20 +256,3 @@ def test_a_file_that_a_repeated_attempt_finds_is_replaced_and_one_that_fails_lea
     assert memory_files == {"memory://bucket/a": b"second"}
     with pytest.raises(FileNotFoundError):
         files.read("memory://bucket/b")
-
-
-def test_pieces_of_a_shard_join_in_the_order_of_the_corpus():
-    from data_prep.pretraining.beam_pipeline import join_pieces
-
-    def piece(numbers, tokens, sentence_lengths, document_lengths):
-        arrays = (np.array(numbers, np.int64), np.array(tokens, np.uint16))
-        lengths = (np.array(sentence_lengths, np.int32), np.array(document_lengths, np.int32))
-        return tuple(array.tobytes() for array in (*arrays, *lengths))
-
-    block, numbers = join_pieces(
-        [piece([300, 700], [5, 6, 7], [1, 2], [1, 1]), (b"",) * 4, piece([9], [1, 2, 3], [2, 1], [2])], np.dtype("u2")
-    )
-    assert numbers.tolist() == [9, 300, 700]
-    assert block.tokens.tolist() == [1, 2, 3, 5, 6, 7]
-    assert block.sentence_offsets.tolist() == [0, 2, 3, 4, 6]
-    assert block.document_offsets.tolist() == [0, 2, 3, 4]

@@ -9,7 +9,6 @@ from tiny_families import IDS, byte_pairs, config, modern_byte_pairs, sentence_p
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
-from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.records.masking import MaskingVocabulary
 
@@ -145,9 +144,3 @@ def test_lower_casing_is_refused_where_the_tokenizer_has_none(tmp_path, refused_
     files = (f"--input_file={tmp_path}/none.txt", f"--vocab_file={tmp_path}", f"--output_dir={tmp_path}/out")
     printed = refused_here(command, *files, "--do_lower_case")
     assert "--do_lower_case has no effect on a tokenizer that is not WordPiece" in printed.err
-
-
-def test_records_of_another_tokenizer_are_refused(made, tmp_path):
-    made(sentence_task="none")
-    with pytest.raises(InputError, match="another vocabulary"):
-        pretraining_dataset(str(tmp_path / "records"), batch_size=8, vocabulary=byte_pairs(add_prefix_space=True))

@@ -7,62 +7,52 @@ from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.program.errors import InputError
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content, name="a.conll"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return path
-
-    return write_file
-
-
 def test_columns_are_parted_by_tabs_or_blanks(write):
     for text in ("EU\tNNP\tB-ORG\nrejects\tVBZ\tO\n", "EU NNP B-ORG\r\nrejects  VBZ O\r\n"):
-        found = read_tagged_sentences(write(text))
+        found = read_tagged_sentences(write("a.conll", text))
         assert (found.words, found.tags) == ([["EU", "rejects"]], [["B-ORG", "O"]])
 
 
 def test_words_may_have_blanks_where_tabs_part_the_columns(write):
-    assert read_tagged_sentences(write("New York\tB-LOC\n")).words == [["New York"]]
+    assert read_tagged_sentences(write("a.conll", "New York\tB-LOC\n")).words == [["New York"]]
 
 
 def test_any_blank_line_ends_a_sentence(write):
-    found = read_tagged_sentences(write("\n\na\tO\n\t\nb\tO\n\n\nc\tB-X"))
+    found = read_tagged_sentences(write("a.conll", "\n\na\tO\n\t\nb\tO\n\n\nc\tB-X"))
     assert found.words == [["a"], ["b"], ["c"]]
     assert found.locations == ["line 3", "line 5", "line 8"]
 
 
 def test_documents_are_numbered(write):
-    found = read_tagged_sentences(write("-DOCSTART- -X- O\n\na x O\n\nb x O\n-DOCSTART- -X- O\n\nc x O\n"))
+    found = read_tagged_sentences(write("a.conll", "-DOCSTART- -X- O\n\na x O\n\nb x O\n-DOCSTART- -X- O\n\nc x O\n"))
     assert (found.words, found.documents) == ([["a"], ["b"], ["c"]], [0, 0, 1])
     universal = "# newdoc id = 1\n# text = a\na\tO\n\n# newdoc\nb\tO\n"
-    assert read_tagged_sentences(write(universal)).documents == [0, 1]
+    assert read_tagged_sentences(write("a.conll", universal)).documents == [0, 1]
 
 
 def test_comments_stand_between_sentences_and_hashes_are_words(write):
-    found = read_tagged_sentences(write("# sent_id = 1\n# text = # one\n#\tO\none\tO\n\n#tag\tB-X\n# \tO\n"))
+    found = read_tagged_sentences(write("a.conll", "# sent_id = 1\n# text = # one\n#\tO\none\tO\n\n#tag\tB-X\n# \tO\n"))
     assert found.words == [["#", "one"], ["#tag", "#"]]
     # MultiCoNER's comments have as many columns as its words.
-    found = read_tagged_sentences(write("# id 5f-a\tdomain=en\na _ _ O\n\n# id 6f-b\tdomain=en\n# _ _ O\n"))
+    found = read_tagged_sentences(write("a.conll", "# id 5f-a\tdomain=en\na _ _ O\n\n# id 6f-b\tdomain=en\n# _ _ O\n"))
     assert found.words == [["a"], ["#"]]
-    assert read_tagged_sentences(write("a O\n\n# O\n")).words == [["a"], ["#"]]
+    assert read_tagged_sentences(write("a.conll", "a O\n\n# O\n")).words == [["a"], ["#"]]
 
 
 def test_columns_can_be_chosen(write):
-    path = write("1 The DET O\n2 dog NOUN B-X\n")
+    path = write("a.conll", "1 The DET O\n2 dog NOUN B-X\n")
     found = read_tagged_sentences(path, text_column="1", label_column=-2)
     assert (found.words, found.tags) == ([["The", "dog"]], [["DET", "NOUN"]])
 
 
 def test_words_can_be_read_alone(write):
-    found = read_tagged_sentences(write("a\nb\n\nc\n"), has_tags=False)
+    found = read_tagged_sentences(write("a.conll", "a\nb\n\nc\n"), has_tags=False)
     assert (found.words, found.tags) == ([["a", "b"], ["c"]], None)
 
 
 def test_json_lines_have_lists(write):
     rows = [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}, {"tokens": ["c"], "tags": ["O"]}]
-    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)))
     found = read_tagged_sentences(path)
     assert (found.words, found.tags) == ([["a", "b"], ["c"]], [["O", "B-X"], ["O"]])
     assert read_tagged_sentences(path, has_tags=False).tags is None
@@ -97,7 +87,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "content", "columns", "message"), REFUSED)
 def test_a_bad_file_is_refused_with_its_line(write, name, content, columns, message):
     with pytest.raises(InputError, match=message):
-        read_tagged_sentences(write(content, name), **columns)
+        read_tagged_sentences(write(name, content), **columns)
 
 
 def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
@@ -148,7 +138,7 @@ def test_tags_are_read_where_there_are_some(tmp_path, name, content, tags):
     ],
 )
 def test_a_first_row_without_words_decides_nothing(write, rows):
-    path = write("\n".join(rows), "a.jsonl")
+    path = write("a.jsonl", "\n".join(rows))
     with pytest.raises(InputError, match="1 of 2 rows .* number 0, counted from 0, at line 1: "):
         read_tagged_sentences(path)
     assert read_tagged_sentences(path, skip_missing=True).tags == [["B-PER"]]
@@ -167,7 +157,7 @@ def test_a_first_row_without_words_decides_nothing(write, rows):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_it_does_not_matter_which_row_lacks_tags(write, caplog, with_tags, without, is_first):
     rows = [with_tags, without] if is_first else [without, with_tags]
-    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)))
     with pytest.raises(InputError, match="1 of 2 rows have no value where one is needed"):
         read_tagged_sentences(path)
     found = read_tagged_sentences(path, has_tags=None)
@@ -180,28 +170,28 @@ def test_it_does_not_matter_which_row_lacks_tags(write, caplog, with_tags, witho
 
 @pytest.mark.parametrize("sign", "\u00a0\u202f\u2009\u3000\u2028\u0085\v\f\x1c")
 def test_only_blanks_and_tabs_separate(write, sign):
-    found = read_tagged_sentences(write(f"a{sign}b  B-X\n{sign}c\t O\n\nd O\n"))
+    found = read_tagged_sentences(write("a.conll", f"a{sign}b  B-X\n{sign}c\t O\n\nd O\n"))
     assert (found.words, found.tags) == ([[f"a{sign}b", f"{sign}c"], ["d"]], [["B-X", "O"], ["O"]])
-    assert read_tagged_sentences(write(f"a{sign}b\tB-X\n")).words == [[f"a{sign}b"]]
+    assert read_tagged_sentences(write("a.conll", f"a{sign}b\tB-X\n")).words == [[f"a{sign}b"]]
 
 
 def test_comments_of_germeval_and_ontonotes_are_no_words(write):
     germeval = "#\thttp://a [2009]\n1\tAda\tB-X\tO\n\n#\tb [2009]\n2\t#\tO\tO\n#\t#\tO\tO\n"
-    found = read_tagged_sentences(write(germeval), text_column=1, label_column=2)
+    found = read_tagged_sentences(write("a.conll", germeval), text_column=1, label_column=2)
     assert (found.words, found.tags) == ([["Ada"], ["#", "#"]], [["B-X"], ["O", "O"]])
     ontonotes = "#begin document (a); part 000\na 0 O\n#end document\n#begin document (b)\nb 0 O"
-    found = read_tagged_sentences(write(ontonotes))
+    found = read_tagged_sentences(write("a.conll", ontonotes))
     assert (found.words, found.documents) == ([["a"], ["b"]], [0, 1])
-    found = read_tagged_sentences(write("#id=1\na O\n\n#sent_id = 2\n#\nb O\n\n#a=b O\n#tag O\n"))
+    found = read_tagged_sentences(write("a.conll", "#id=1\na O\n\n#sent_id = 2\n#\nb O\n\n#a=b O\n#tag O\n"))
     assert found.words == [["a"], ["b"], ["#a=b", "#tag"]]
     # The first line is the word "#": it has as many columns as the first line that is certainly of a word.
-    assert read_tagged_sentences(write("#\tO\na\tB-X\n")).words == [["#", "a"]]
-    assert read_tagged_sentences(write("#tag\n#other\n"), has_tags=False).words == [["#tag", "#other"]]
+    assert read_tagged_sentences(write("a.conll", "#\tO\na\tB-X\n")).words == [["#", "a"]]
+    assert read_tagged_sentences(write("a.conll", "#tag\n#other\n"), has_tags=False).words == [["#tag", "#other"]]
 
 
 def test_a_json_file_has_a_list_of_rows(write):
     rows = '[{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["b"], "tags": ["B-X"]}]'
-    found = read_tagged_sentences(write(rows, "a.json"))
+    found = read_tagged_sentences(write("a.json", rows))
     assert (found.words, found.locations) == ([["a"], ["b"]], ["item 1", "item 2"])
 
 
@@ -217,13 +207,13 @@ def test_json_is_known_by_its_content_where_the_name_does_not_tell(write, name, 
         values = list(map(json.loads, rows))
         forms += [(name, json.dumps(values)), (name, json.dumps(values, indent=1))]
     for name, text in forms:
-        found = read_tagged_sentences(write(gzip.compress(text.encode()) if name.endswith(".GZ") else text, name))
+        found = read_tagged_sentences(write(name, gzip.compress(text.encode()) if name.endswith(".GZ") else text))
         assert (found.words, found.tags) == ([["Ada", "wrote"], ["It", "rained"]], [["B-PER", "O"], ["O", "O"]])
 
 
 @pytest.mark.parametrize("content", ['{ O\n" O\na O\n', "[\tO\n{\tO\n", '{\n"a"\n'])
 def test_braces_and_quotes_are_words_too(write, content):
-    assert len(read_tagged_sentences(write(content, "a.train"), has_tags=False).words[0]) == content.count("\n")
+    assert len(read_tagged_sentences(write("a.train", content), has_tags=False).words[0]) == content.count("\n")
 
 
 EMPTY_WORDS = '{"tokens": ["a", null], "tags": ["O", "O"]}\n{"tokens": [""], "tags": ["O"]}\n'
@@ -239,11 +229,11 @@ EMPTY_WORDS += '{"tokens": ["c"], "tags": ["B-X"]}'
 )
 def test_sentences_without_a_word_or_tag_are_counted_or_left_out(write, caplog, name, content, first):
     with pytest.raises(InputError, match=f"{name}: 2 of 3 rows have no value .*{first}.* --skip_missing"):
-        read_tagged_sentences(write(content, name))
-    assert read_tagged_sentences(write(content, name), skip_missing=True).words == [["c"]]
+        read_tagged_sentences(write(name, content))
+    assert read_tagged_sentences(write(name, content), skip_missing=True).words == [["c"]]
     assert "2 of 3 rows were left out" in caplog.text
 
 
 def test_half_of_a_surrogate_pair_is_replaced_in_words_and_tags(write):
-    found = read_tagged_sentences(write('{"tokens": ["a\\ud800"], "tags": ["\\udfff"]}', "a.jsonl"))
+    found = read_tagged_sentences(write("a.jsonl", '{"tokens": ["a\\ud800"], "tags": ["\\udfff"]}'))
     assert (found.words, found.tags) == ([["a\ufffd"]], [["\ufffd"]])

@@ -47,9 +47,7 @@ def folder(tmp_path):
     VOCABULARY.save(tmp_path / "vocab.txt")
 
     write(
-        tmp_path,
-        train_tsv="text\tlabel\nthe film was good\tyes\nbad film\tno\n",
-        dev_tsv="text\tlabel\ngood.\tyes\n",
+        tmp_path, train_tsv="text\tlabel\nthe film was good\tyes\nbad film\tno\n", dev_tsv="text\tlabel\ngood.\tyes\n"
     )
     return tmp_path
 

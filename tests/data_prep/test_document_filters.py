@@ -130,13 +130,14 @@ def test_several_processes_leave_out_the_same_documents(tmp_path, monkeypatch):
     monkeypatch.undo()  # worker processes use the real tokenizer
     monkeypatch.setattr(tokenize_text, "_BYTES_PER_PROCESS", 500)
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 400)
-    made = []
-    for num_processes in (1, 2):
-        with WorkerPool(num_processes) as pool:
-            write_corpus(tmp_path / "corpus", DOCUMENTS, VOCABULARY, settings=BOTH, pool=pool)
-        made.append(contents(tmp_path / "corpus"))
-        shutil.rmtree(tmp_path / "corpus")
-    assert made[0] == made[1]
+    for settings in (BOTH, TextSettings()):
+        made = []
+        for num_processes in (1, 2):
+            with WorkerPool(num_processes) as pool:
+                write_corpus(tmp_path / "corpus", DOCUMENTS, VOCABULARY, settings=settings, pool=pool)
+            made.append(contents(tmp_path / "corpus"))
+            shutil.rmtree(tmp_path / "corpus")
+        assert made[0] == made[1]
 
 
 def test_records_are_made_of_what_is_left_and_other_filters_are_another_run(tmp_path):

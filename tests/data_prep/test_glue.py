@@ -3,6 +3,7 @@ import json
 import pytest
 
 from data_prep.create_finetuning_data import make_task
+from data_prep.finetuning.classification_records import usual_label_column, usual_text_columns
 from data_prep.finetuning.finetuning_task import FinetuningOptions
 from data_prep.finetuning.glue import GLUE_TASKS, find_task
 from data_prep.finetuning.labelled_text import read_labelled_text, read_scored_text
@@ -119,3 +120,26 @@ def test_json_lines_of_a_task_are_read_by_their_usual_columns(tmp_path):
     assert found.second_texts == ["It snows.", "It is wet."]
     assert found.labels == ["contradiction", "entailment"]
     assert maker.labels == ["contradiction", "entailment", "neutral"]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (["label", "text"], ("text", None)),
+        (["idx", "sentence", "label"], ("sentence", None)),
+        (["label", "sentence2", "sentence1", "text"], ("sentence1", "sentence2")),
+        (["hypothesis", "premise"], ("premise", "hypothesis")),
+        (["question", "sentence"], ("question", "sentence")),
+        (["question", "label"], ("text", None)),
+        ([0, "0", 1, "1"], ("text", None)),
+    ],
+)
+def test_columns_of_texts_have_their_usual_names(names, columns):
+    assert usual_text_columns(names) == columns
+
+
+@pytest.mark.parametrize(
+    ("names", "column"), [(["text", "label"], "label"), (["score", "text"], "score"), ([], "label")]
+)
+def test_columns_of_labels_have_their_usual_names(names, column):
+    assert usual_label_column(names) == column

@@ -1,8 +1,8 @@
 import gzip
 import json
-import tracemalloc
 
 import pytest
+from bounded_memory import memory_below
 
 from data_prep.finetuning.labelled_text import (
     read_choices,
@@ -13,16 +13,6 @@ from data_prep.finetuning.labelled_text import (
 )
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import in_label_order
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return path
-
-    return write_file
 
 
 def columns_of(found):
@@ -285,13 +275,9 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_a_row_is_refused_before_it_fills_the_memory(write, name):
     path = write(name, LARGE[name])
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match="more than 16,000,000 bytes|row that begins in line 2|50 times"):
-            read_labelled_text(path)
-        assert tracemalloc.get_traced_memory()[1] < 100_000_000
-    finally:
-        tracemalloc.stop()
+    message = "more than 16,000,000 bytes|row that begins in line 2|50 times"
+    with memory_below(100_000_000), pytest.raises(InputError, match=message):
+        read_labelled_text(path)
 
 
 MISSING = {

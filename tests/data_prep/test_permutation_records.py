@@ -19,7 +19,7 @@ from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.document_block import DocumentBlock
 from data_prep.pretraining.permutation_rows import draw_permutation_rows, tokens_that_begin_words
 from keras_bert import InputError, MaskedLM, Vocabulary, pretraining_dataset
-from keras_bert.encoders.xlnet.encoder import order_bias
+from keras_bert.encoders.xlnet.encoder import order_bias, with_own_token
 from keras_bert.records.permutation import choose_spans, draw_permutations, order_of_parts, ranks_of
 
 
@@ -54,8 +54,10 @@ def test_a_row_hides_the_tokens_that_the_official_rule_hides_in_1000_draws():
             expected[own, own] = official_part(places, is_masked, is_functional)
             parts.append(ranks_of((is_masked | is_functional)[None], permutation))
             is_target.append(is_masked & ~is_functional)
-        hidden = np.asarray(order_bias(order_of_parts(*parts), np.concatenate(is_target)[None]))[0, 0] < 0
-        np.testing.assert_array_equal(hidden, expected)
+        bias = order_bias(order_of_parts(*parts), np.concatenate(is_target)[None])
+        np.testing.assert_array_equal(np.asarray(bias)[0, 0] < 0, expected)
+        of_tokens = np.asarray(with_own_token(bias))[0, 0] < 0
+        np.testing.assert_array_equal(of_tokens, expected & ~np.eye(len(expected), dtype=bool))
 
 
 def official_spans(begins_word, goal, alpha, beta, draw):

@@ -4,7 +4,6 @@ Seeds are fixed, so a test always passes or never. `LEAST_P` is the lowest proba
 the probability that a correct implementation fails with a new seed.
 """
 
-import math
 import random
 
 import numpy as np
@@ -46,11 +45,8 @@ def records(wikipedia, num_batches=None, **options):
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
-def assert_follows(counts, expected, factor=1.0):
-    """Chi-square test of counts against their expectations. Rare outcomes are combined.
-
-    `factor` is the variance of a count divided by its expectation, where draws are without replacement.
-    """
+def assert_follows(counts, expected):
+    """Chi-square test of counts against their expectations. Rare outcomes are combined."""
     counts, expected = np.asarray(counts, float), np.asarray(expected, float)
     expected = expected * counts.sum() / expected.sum()
     assert not counts[expected == 0].any()
@@ -58,7 +54,7 @@ def assert_follows(counts, expected, factor=1.0):
     group = np.minimum(np.arange(len(order)), np.count_nonzero(expected >= 10))
     counts, expected = np.bincount(group, counts[order]), np.bincount(group, expected[order])
     counts, expected = counts[expected > 0], expected[expected > 0]
-    statistic = ((counts - expected) ** 2 / expected).sum() / factor
+    statistic = ((counts - expected) ** 2 / expected).sum()
     assert scipy.stats.chi2.sf(statistic, len(counts) - 1) > LEAST_P
 
 
@@ -168,27 +164,6 @@ def test_short_documents_give_the_lengths_and_labels_of_googles_algorithm(wikipe
     assert_same_law(our_counts, their_counts)
 
 
-def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedia):
-    block, _ = wikipedia
-    # With enough room nothing is cut, so the second segment begins at the drawn position.
-    drawn = [draw_pairs(block, seed, max_seq_length=10**7) for seed in range(40)]
-    pairs = np.concatenate([starts[labels == 1] for starts, _, labels in drawn])
-    own, other = document_of_token(block, pairs).T
-    num_documents = block.num_documents
-    # All other documents are equally probable.
-    own_counts = np.bincount(own, minlength=num_documents)
-    assert_follows(np.bincount(other, minlength=num_documents), own_counts.sum() - own_counts)
-    assert scipy.stats.kstest((other + generator(1).random(len(other))) / num_documents, "uniform").pvalue > LEAST_P
-    # The position within the document, from 0 to 1; a random fraction is added, because there are few sentences.
-    sentence = np.searchsorted(block.sentence_offsets, pairs[:, 1])
-    assert (block.sentence_offsets[sentence] == pairs[:, 1]).all()
-    first, end = block.document_offsets[other], block.document_offsets[other + 1]
-    place = (sentence - first + generator(0).random(len(sentence))) / (end - first)
-    assert scipy.stats.kstest(place, "uniform").pvalue > LEAST_P
-    # The two are independent.
-    assert scipy.stats.spearmanr(own, other).pvalue > LEAST_P
-
-
 def test_half_of_the_pairs_are_swapped_and_the_others_in_order(wikipedia):
     block, _ = wikipedia
     starts, lengths, labels = draw_pairs(block, seed=0, in_order=True)
@@ -206,29 +181,6 @@ def test_half_of_the_pairs_are_swapped_and_the_others_in_order(wikipedia):
 
 
 # Masks.
-
-
-def chosen_ranks(made, num_text, num_chosen):
-    """Returns the targets' indices among the text tokens, (rows, targets), for rows with these numbers of both."""
-    original, is_predicted = unmasked(made)
-    is_text = ~np.isin(original, SPECIAL_IDS)
-    rows = (is_text.sum(axis=1) == num_text) & (is_predicted.sum(axis=1) == num_chosen)
-    assert not (is_predicted & ~is_text).any()
-    rank = np.cumsum(is_text, axis=1) - 1
-    return rank[rows][is_predicted[rows]].reshape(-1, num_chosen)
-
-
-def test_every_subset_of_the_tokens_is_as_likely(wikipedia):
-    n, k = 125, 19
-    ranks = chosen_ranks(records(wikipedia), n, k)
-    assert len(ranks) > 20_000
-    # If k of n are drawn without replacement, counts vary less than with k independent draws.
-    assert_follows(np.bincount(ranks.ravel(), minlength=n), np.ones(n), factor=(n - k) / (n - 1))
-    # The first target and the steps between targets have the distribution of the smallest of k numbers out of n.
-    smallest = [math.comb(n - 1 - first, k - 1) for first in range(n)]
-    assert_follows(np.bincount(ranks[:, 0], minlength=n), smallest)
-    assert_follows(np.bincount(ranks[:, 10] - ranks[:, 9] - 1, minlength=n), smallest)
-    assert_follows(np.bincount(n - 1 - ranks[:, -1], minlength=n), smallest)
 
 
 def words_of_rows(original, vocabulary):

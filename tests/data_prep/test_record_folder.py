@@ -7,12 +7,7 @@ import tensorflow as tf
 
 from data_prep.pretraining import record_folder
 from data_prep.pretraining.local_run import verify_records
-from data_prep.pretraining.record_folder import (
-    FinishedShard,
-    PretrainingDataSummary,
-    RecordCounts,
-    RecordFolder,
-)
+from data_prep.pretraining.record_folder import FinishedShard, PretrainingDataSummary, RecordCounts, RecordFolder
 from data_prep.pretraining.record_writer import check_compression, write_records
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records

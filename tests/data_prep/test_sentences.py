@@ -21,44 +21,6 @@ CERTAIN = [
     ("de", "Das ist z. B. so.| Am 3. Oktober 1990 geschah es."),
     ("en", "  "),
 ]
-CASES = [
-    *CERTAIN,
-    ("en", "The fox jumped.| The dog slept."),
-    ("en", "The U.S. Senate voted.| The U.K. did not."),
-    ("en", "She moved to the U.S.| He stayed in Spain."),
-    ("en", "He arrived at 5 p.m. on Monday.| It was Jan. 5 then."),
-    ("en", "He arrived at 5 p.m.| Nobody was there."),
-    ("en", "We saw lions, tigers, etc. in the zoo.| It was fun."),
-    ("en", '"Stop!" he cried.| "You will fall."'),
-    ("en", "He said, “It is late.”| Then he left."),
-    ("en", "Really?!| Yes!!| Well..."),
-    ("en", "He paused…| Then he went on."),
-    ("en", "See Fig. 3 and Eq. 2 in Sec. 4.| They agree (cf. Smith et al. 2010)."),
-    ("en", "Apple Inc. bought it.| Google Inc. did not."),
-    ("en", "It works with Python 3.11.| Python 3.10 is too old."),
-    ("en", "Visit www.example.org/a.html for more.| Or write to a.b@example.org."),
-    ("en", "(This is in brackets.)| This is not."),
-    ("en", "He was born in 1950 (in Rome).| He died in 2000 (aged 50)."),
-    ("en", "The population rose by 3.2%.| In No. 5 it fell."),
-    ("en", "Gov. Brown and Sen. White agreed with Gen. Black.| Nobody else did."),
-    ("en", "The play ended at 10 o'clock.| 'Tis late, he said."),
-    ("en", "What is Yahoo!?| It is a company."),
-    ("en", "He was no. 1 in the world vs. no. 2 of the U.S. team.| It was close."),
-    ("en", "The value of pi is approx. 3.14159.| It is irrational."),
-    ("en", "The earthquake struck at 14:28.| It measured 8.0 Ms and 7.9 Mw."),
-    ("en", "I was here and so was I.| You were not."),
-    ("en", "The 3rd ed. of vol. 2 has pp. 10-20.| It is rare."),
-    ("en", "This was proved.[12]| It was later refuted.[13][14]"),
-    ("en", "a sentence without a capital.| another one follows it."),
-    ("en", "iPhone sales rose.| iPad sales fell."),
-    ("de", "Dr. Müller wohnt in der Hauptstr. 5.| Er ist ca. 40 Jahre alt."),
-    ("fr", "M. Dupont est arrivé.| Il a dit : « Bonjour ! »"),
-    ("es", "¿Dónde está?| ¡Aquí!| El Sr. López no lo sabe."),
-    ("ja", "今日は晴れです。|明日は雨でしょう。"),
-    ("ru", "Это г. Москва.| Он родился в 1950 г. в Риге."),
-    ("ar", "هل أنت هنا؟| نعم، أنا هنا."),
-    ("el", "Πού είσαι;| Είμαι εδώ."),
-]
 
 
 def test_sentences_stay_in_their_paragraphs_and_documents():
@@ -74,12 +36,6 @@ def parts(case):
 @pytest.mark.parametrize(("language", "case"), CERTAIN)
 def test_abbreviations_decimals_initials_quotes_and_ellipses_end_no_sentence(language, case):
     assert split_sentences(case.replace("|", ""), language) == parts(case)
-
-
-def test_most_hard_cases_are_right():
-    """Guards the figure in docs/dependencies.md against a change of the library."""
-    right = sum(split_sentences(case.replace("|", ""), language) == parts(case) for language, case in CASES)
-    assert right >= 38
 
 
 def without_space(text):

@@ -14,28 +14,18 @@ QUESTIONS = [
 FILE = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "a b", "qas": QUESTIONS}]}]}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content, name="a.json"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-        return path
-
-    return write_file
-
-
 def test_questions_are_read_with_contexts_and_answers(write):
-    found = read_squad(write(FILE))
+    found = read_squad(write("a.json", FILE))
     assert (found.ids, found.questions, found.contexts) == (["1", "2"], ["Which?", "Who?"], ["a b", "a b"])
     assert found.answers == [[Answer("b", 2), Answer("a", 0)], []]
-    assert read_squad(write(FILE), has_answers=False).answers is None
-    assert read_squad(write(gzip.compress(json.dumps(FILE).encode()), "a.json.gz")).ids == ["1", "2"]
+    assert read_squad(write("a.json", FILE), has_answers=False).answers is None
+    assert read_squad(write("a.json.gz", gzip.compress(json.dumps(FILE).encode()))).ids == ["1", "2"]
 
 
 @pytest.mark.parametrize("value", ["false", "true", True, 1])
 def test_the_answers_tell_whether_there_is_one_as_in_the_official_script(write, value):
     marked = [{**QUESTIONS[0], "is_impossible": value}, {**QUESTIONS[1], "is_impossible": value}]
-    found = read_squad(write({"data": [{"paragraphs": [{"context": "a b", "qas": marked}]}]}))
+    found = read_squad(write("a.json", {"data": [{"paragraphs": [{"context": "a b", "qas": marked}]}]}))
     assert list(map(bool, found.answers)) == [bool(question["answers"]) for question in marked] == [True, False]
 
 
@@ -45,7 +35,7 @@ def test_json_lines_have_answers_in_columns_or_in_rows(write):
         {"id": 2, "question": "Who?", "context": "a b", "answers": [{"text": "a", "answer_start": 0}]},
         {"id": 3, "question": "When?", "context": "a b", "answers": {"text": [], "answer_start": []}},
     ]
-    path = write("\n".join(map(json.dumps, rows)).encode(), "a.jsonl")
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)).encode())
     assert read_squad(path).answers == [[Answer("b", 2)], [Answer("a", 0)], []]
     assert read_squad(path).ids == ["1", "2", "3"]
 
@@ -56,7 +46,7 @@ def test_a_list_of_answers_must_not_be_missing_between_others(write, caplog):
         {"id": "2", "question": "Who?", "context": "a b", "answers": {"text": ["b"], "answer_start": [2.0]}},
         {"id": "3", "question": "Who?", "context": "a b", "is_impossible": True},
     ]
-    path = write("\n".join(map(json.dumps, rows)).encode(), "a.jsonl")
+    path = write("a.jsonl", "\n".join(map(json.dumps, rows)).encode())
     with pytest.raises(InputError, match="1 of 3 rows .* line 1: question '1': there is no list 'answers'"):
         read_squad(path)
     found = read_squad(path, skip_missing=True)
@@ -67,14 +57,14 @@ def test_a_list_of_answers_must_not_be_missing_between_others(write, caplog):
     assert "a.jsonl: 2 of 3 rows have labels, so none are read" in caplog.text
     paragraphs = [{"context": "a b", "qas": [QUESTIONS[0], {"id": "4", "question": "When?"}]}]
     with pytest.raises(InputError, match="1 of 2 rows .* article 1, paragraph 1: question '4': there is no list"):
-        read_squad(write({"data": [{"paragraphs": paragraphs}]}))
-    none = write({"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "4", "question": "When?"}]}]}]})
+        read_squad(write("a.json", {"data": [{"paragraphs": paragraphs}]}))
+    none = write("a.json", {"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "4", "question": "When?"}]}]}]})
     assert read_squad(none, has_answers=None).answers is None
 
 
 def test_half_a_surrogate_pair_keeps_the_offsets(write):
     paragraph = {"context": "\ud83d b", "qas": [{**QUESTIONS[0], "answers": [{"text": "b", "answer_start": 2}]}]}
-    found = read_squad(write({"data": [{"paragraphs": [paragraph]}]}))
+    found = read_squad(write("a.json", {"data": [{"paragraphs": [paragraph]}]}))
     assert found.contexts == ["\ufffd b"]
 
 
@@ -108,13 +98,13 @@ REFUSED = [
 @pytest.mark.parametrize(("content", "message"), REFUSED)
 def test_a_bad_file_is_refused_with_its_place(write, tmp_path, content, message):
     with pytest.raises(InputError, match=message):
-        read_squad(tmp_path / "a.json" if content is None else write(content))
+        read_squad(tmp_path / "a.json" if content is None else write("a.json", content))
 
 
 def test_questions_without_a_text_or_context_are_counted_or_left_out(write, caplog):
     blank = {**QUESTIONS[0], "id": "3", "question": " "}
     paragraphs = [{"context": "a b", "qas": [*QUESTIONS, blank]}, {"context": None, "qas": QUESTIONS}]
-    path = write({"data": [{"paragraphs": paragraphs}]})
+    path = write("a.json", {"data": [{"paragraphs": paragraphs}]})
     with pytest.raises(InputError, match="3 of 5 rows .* number 2, .* at article 1, paragraph 1: 'question'"):
         read_squad(path)
     assert read_squad(path, skip_missing=True).ids == ["1", "2"]

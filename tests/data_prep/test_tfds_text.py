@@ -14,27 +14,25 @@ tfds = pytest.importorskip("tensorflow_datasets")
 ARTICLES = ["First paragraph.\n\nSecond paragraph.", "Another article.", "Köln liegt am Rhein."]
 
 
+def prepare(folder, name, features, **splits):
+    """Prepares a data set with these examples in each split, as by `tfds build`; returns the folder."""
+    of_class = {
+        "__module__": __name__,
+        "VERSION": tfds.core.Version("1.0.0"),
+        "_info": lambda self: self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features)),
+        "_split_generators": lambda self, dl_manager: {split: enumerate(rows) for split, rows in splits.items()},
+        "_generate_examples": None,
+    }
+    type(name, (tfds.core.GeneratorBasedBuilder,), of_class)(data_dir=folder).download_and_prepare()
+    return str(folder)
+
+
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """A folder in which the data set `tiny_articles` is prepared, as by `tfds build`."""
-    folder = tmp_path_factory.mktemp("tfds")
-
-    class TinyArticles(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-
-        def _info(self):
-            features = {"title": tfds.features.Text(), "text": tfds.features.Text(), "number": np.int64}
-            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
-
-        def _split_generators(self, dl_manager):
-            return {"train": self._generate_examples(ARTICLES), "test": self._generate_examples(ARTICLES[:1])}
-
-        def _generate_examples(self, articles):
-            for number, article in enumerate(articles):
-                yield number, {"title": f"Title {number}", "text": article, "number": number}
-
-    TinyArticles(data_dir=folder).download_and_prepare()
-    return str(folder)
+    """A folder with the data set `tiny_articles`."""
+    features = {"title": tfds.features.Text(), "text": tfds.features.Text(), "number": np.int64}
+    rows = [{"title": f"Title {number}", "text": text, "number": number} for number, text in enumerate(ARTICLES)]
+    return prepare(tmp_path_factory.mktemp("tfds"), "TinyArticles", features, train=rows, test=rows[:1])
 
 
 def test_each_example_is_a_document_in_an_order_that_repeats(data_dir):
@@ -92,31 +90,16 @@ def test_an_unknown_data_set_split_or_field_is_refused_with_those_that_exist(dat
 @pytest.fixture(scope="module")
 def nested_data_dir(tmp_path_factory):
     """A data set whose texts lie below other features, in lists, and beside a translation."""
-    folder = tmp_path_factory.mktemp("tfds")
     text = tfds.features.Text()
-
-    class NestedArticles(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-
-        def _info(self):
-            features = {
-                "body": {"title": text, "lines": tfds.features.Sequence(text), "number": np.int64},
-                "parts": tfds.features.Sequence({"heading": text, "lines": tfds.features.Sequence(text)}),
-                "both": tfds.features.Translation(languages=("de", "en")),
-            }
-            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
-
-        def _split_generators(self, dl_manager):
-            return {"train": self._generate_examples()}
-
-        def _generate_examples(self):
-            article = {"body": {"title": "A title", "lines": ["One.", "Two."], "number": 1}}
-            article["parts"] = [{"heading": "H", "lines": ["a", "b"]}, {"heading": "I", "lines": []}]
-            article["both"] = {"de": "Köln", "en": "Cologne"}
-            yield 0, article
-
-    NestedArticles(data_dir=folder).download_and_prepare()
-    return str(folder)
+    features = {
+        "body": {"title": text, "lines": tfds.features.Sequence(text), "number": np.int64},
+        "parts": tfds.features.Sequence({"heading": text, "lines": tfds.features.Sequence(text)}),
+        "both": tfds.features.Translation(languages=("de", "en")),
+    }
+    article = {"body": {"title": "A title", "lines": ["One.", "Two."], "number": 1}}
+    article["parts"] = [{"heading": "H", "lines": ["a", "b"]}, {"heading": "I", "lines": []}]
+    article["both"] = {"de": "Köln", "en": "Cologne"}
+    return prepare(tmp_path_factory.mktemp("tfds"), "NestedArticles", features, train=[article])
 
 
 @pytest.mark.parametrize(
@@ -144,29 +127,17 @@ EXAMPLE = {"text": "K\u00f6ln", "tags": ["O", "B-X"], "words": ["in", "K\u00f6ln
 
 
 def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
-    class TinyQuestions(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-
-        def _info(self):
-            answer = {"text": tfds.features.Text(), "answer_start": np.int32}
-            features = {
-                "text": tfds.features.Text(),
-                "label": tfds.features.ClassLabel(names=["no", "yes"]),
-                "tags": tfds.features.Sequence(tfds.features.ClassLabel(names=["O", "B-X"])),
-                "words": tfds.features.Sequence(tfds.features.Text()),
-                "answers": tfds.features.Sequence(answer),
-                "score": np.float64,
-            }
-            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
-
-        def _split_generators(self, dl_manager):
-            return {"train": self._generate_examples("yes"), "test": self._generate_examples(-1)}
-
-        def _generate_examples(self, label):
-            answers = [{"text": "K", "answer_start": 0}, {"text": "n", "answer_start": 3}]
-            yield 0, {**EXAMPLE, "label": label, "answers": answers}
-
-    TinyQuestions(data_dir=tmp_path).download_and_prepare()
+    features = {
+        "text": tfds.features.Text(),
+        "label": tfds.features.ClassLabel(names=["no", "yes"]),
+        "tags": tfds.features.Sequence(tfds.features.ClassLabel(names=["O", "B-X"])),
+        "words": tfds.features.Sequence(tfds.features.Text()),
+        "answers": tfds.features.Sequence({"text": tfds.features.Text(), "answer_start": np.int32}),
+        "score": np.float64,
+    }
+    row = {**EXAMPLE, "answers": [{"text": "K", "answer_start": 0}, {"text": "n", "answer_start": 3}]}
+    train, test = ([{**row, "label": label}] for label in ("yes", -1))
+    prepare(tmp_path, "TinyQuestions", features, train=train, test=test)
     (example,) = read_examples("tfds:tiny_questions", str(tmp_path))
     assert example == {**EXAMPLE, "label": "yes", "answers": {"text": ["K", "n"], "answer_start": [0, 3]}}
     assert next(read_examples("tfds:tiny_questions@test", str(tmp_path)))["label"] is None

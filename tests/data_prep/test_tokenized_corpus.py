@@ -10,7 +10,6 @@ from python_encoder import write_corpus
 from small_corpora import contents, texts_of
 
 from data_prep.text import text_chunks
-from data_prep.text.ordered_map import WorkerPool
 from data_prep.tokenized import corpus_writer, tokenize_text, tokenized_corpus
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
@@ -270,18 +269,6 @@ def test_a_changed_byte_a_cut_and_bytes_that_do_not_count_are_told_apart(tmp_pat
     assert texts_of(TokenizedCorpus.open(tmp_path / "corpus")) == texts
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("num_tokens", -5), ("num_sentences", "3"), ("num_documents", None), ("num_tokens", 1e3), ("token_dtype", "O")],
-)
-def test_a_manifest_with_counts_that_cannot_be_is_refused(tmp_path, name, value):
-    write(tmp_path / "corpus")
-    manifest = tmp_path / "corpus" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {name: value}))
-    with pytest.raises(InputError, match=rf"manifest.json is damaged: {name} is {value!r}, not "):
-        TokenizedCorpus.open(tmp_path / "corpus")
-
-
 @pytest.mark.parametrize("name", ["sentence_offsets.bin", "document_offsets.bin"])
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_offsets_that_do_not_divide_what_is_there_are_refused(tmp_path, name, place, monkeypatch):
@@ -302,7 +289,12 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
     manifest = tmp_path / "corpus" / "manifest.json"
     good = manifest.read_text()
     other = (tmp_path / "corpus" / "vocab.txt").read_text() + "dog\n"
+    counts = [("num_tokens", -5), ("num_sentences", "3"), ("num_documents", None), ("num_tokens", 1e3)]
     for file, content, message in [
+        *(
+            ("manifest.json", json.dumps(json.loads(good) | {name: value}), f"damaged: {name} is {value!r}, not ")
+            for name, value in [*counts, ("token_dtype", "O")]
+        ),
         ("manifest.json", good[:40], "manifest.json is damaged: it is not JSON"),
         ("manifest.json", '{"format": "another"}', "expected 'keras_bert tokenised corpus 3', found 'another'"),
         ("vocab.txt", other, "its vocabulary was changed after this corpus was tokenised"),
@@ -317,20 +309,6 @@ def test_text_without_a_token_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="There is no text in the input: no line has a token"):
         write(tmp_path / "corpus", [["\u200b", "\u200b"]])
     assert not (tmp_path / "corpus").exists()
-
-
-def test_the_corpus_does_not_depend_on_the_number_of_processes(tmp_path, monkeypatch):
-    # Worker processes use the real tokenizer, since it is replaced in this process only.
-    monkeypatch.undo()
-    monkeypatch.setattr(tokenize_text, "_BYTES_PER_PROCESS", 1_000)
-    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 500)
-    made = []
-    for num_processes in (1, 2):
-        with WorkerPool(num_processes) as pool:
-            write(tmp_path / "corpus", MANY, pool=pool)
-        made.append(contents(tmp_path / "corpus"))
-        shutil.rmtree(tmp_path / "corpus")
-    assert made[0] == made[1]
 
 
 def test_shards_deal_out_every_document_alike_and_more_documents_move_none(tmp_path):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from places import DOCS, PROJECT
+from places import DOCS
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -49,11 +49,6 @@ def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch
     assert (tmp_path / "elsewhere" / "model.safetensors").exists()
 
 
-def test_the_commands_that_the_page_names_exist():
-    for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", PAGE + CHECKPOINTS):
-        assert (PROJECT / package / f"{name}.py").exists()
-
-
 def optimizer_beside(call, **numbers):
     """The optimizer that the page names in the row of another library's call."""
     cell = call if "`" in call else f"`{call}`"
@@ -63,32 +58,31 @@ def optimizer_beside(call, **numbers):
     )
 
 
-def constants_of(optimizer):
-    return optimizer.weight_decay, optimizer.epsilon, optimizer.global_clipnorm, optimizer.bias_correction
-
-
-def test_create_optimizer_of_transformers_has_our_arguments_beside_it():
-    ours = optimizer_beside("create_optimizer(lr, steps, warmup)", lr=2e-5, steps=50, warmup=10)
-    assert constants_of(ours) == (0.0, 1e-8, None, True)
-    # transformers 4, optimization_tf.py: `WarmUp` around a `PolynomialDecay` that counts from the end of the warm-up.
-    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * (1 - min(step - 10, 40) / 40) for step in range(60)]
-    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
-
-
-def test_the_trainer_of_transformers_has_our_arguments_beside_it():
-    call = "TrainingArguments(lr, warmup_steps=warmup)"
-    ours = optimizer_beside(f"the optimizer of `{call}`", lr=2e-5, steps=50, warmup=10)
-    # transformers 5.23, TrainingArguments: weight_decay 0, adam_epsilon 1e-8, max_grad_norm 1.
-    assert constants_of(ours) == (0.0, 1e-8, 1.0, True)
-    # `get_linear_schedule_with_warmup`.
-    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * max(0, 50 - step) / 40 for step in range(60)]
-    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
-
-
-def test_adam_warmup_of_keras_bert_has_our_arguments_beside_it():
-    numbers = {"lr": 1e-4, "decay_steps": 50, "warmup_steps": 10}
-    ours = optimizer_beside("AdamWarmup(decay_steps, warmup_steps, lr=lr)", **numbers)
-    assert constants_of(ours) == (0.0, 1e-7, None, True)
-    # keras-bert 0.89, optimizers/warmup_v2.py: it keeps the peak for one more step after the warm-up.
-    theirs = [1e-4 * step / 10 if step < 10 else 1e-4 * (1 - min(step, 50) / 50) for step in range(60)]
+@pytest.mark.parametrize(
+    ("call", "numbers", "constants", "rate"),
+    [
+        (  # transformers 4, optimization_tf.py: `WarmUp` around a decay that counts from the end of the warm-up
+            "create_optimizer(lr, steps, warmup)",
+            {"lr": 2e-5, "steps": 50, "warmup": 10},
+            (0.0, 1e-8, None, True),
+            lambda step: 2e-5 * (1 - min(step - 10, 40) / 40),
+        ),
+        (  # transformers 5.23: weight_decay 0, adam_epsilon 1e-8, max_grad_norm 1, `get_linear_schedule_with_warmup`
+            "the optimizer of `TrainingArguments(lr, warmup_steps=warmup)`",
+            {"lr": 2e-5, "steps": 50, "warmup": 10},
+            (0.0, 1e-8, 1.0, True),
+            lambda step: 2e-5 * max(0, 50 - step) / 40,
+        ),
+        (  # keras-bert 0.89, optimizers/warmup_v2.py: it keeps the peak for one more step after the warm-up
+            "AdamWarmup(decay_steps, warmup_steps, lr=lr)",
+            {"lr": 1e-4, "decay_steps": 50, "warmup_steps": 10},
+            (0.0, 1e-7, None, True),
+            lambda step: 1e-4 * (1 - min(step, 50) / 50),
+        ),
+    ],
+)
+def test_optimizers_of_other_libraries_have_our_arguments_beside_them(call, numbers, constants, rate):
+    ours = optimizer_beside(call, **numbers)
+    assert (ours.weight_decay, ours.epsilon, ours.global_clipnorm, ours.bias_correction) == constants
+    theirs = [numbers["lr"] * step / 10 if step < 10 else rate(step) for step in range(60)]
     assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)

@@ -1,9 +1,7 @@
 """Every `>>>` example of a docstring runs and prints the shown output, and lists have their shape."""
 
-import ast
 import doctest
 import importlib
-import re
 
 import keras
 import numpy as np
@@ -38,21 +36,3 @@ def test_the_examples_of_a_module_run(name):
 
 def test_modules_with_examples_are_found():
     assert "keras_bert.program.json_files" in MODULES
-
-
-@pytest.mark.parametrize("folder", ["keras_bert", "data_prep", "run_scripts"])
-def test_the_lines_of_a_list_item_begin_in_one_column(folder):
-    """Tools that wrap lines move them, and join an argument with the end of the one before."""
-    for path in files_in(folder):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                continue
-            column = None  # where the text of the current item continues
-            for line in (ast.get_docstring(node) or "").splitlines():
-                if item := re.match(r" *(\d+\. +|[*-] )", line):
-                    column = len(item[0])
-                elif not line.strip():
-                    column = None
-                elif column is not None:
-                    assert len(line) - len(line.lstrip()) == column, f"{path.name}, {line!r}"
-                assert not re.search(r"[a-z`]\. [a-z]+_[a-z_]+:$", line), f"{path.name}, {line!r}"

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import tiny
-from places import DOCS, PROJECT
+from places import DOCS, PROJECT, TESTS
 
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.embeddings.vector_index import VectorIndex
@@ -25,20 +25,6 @@ SCRIPTS = [
     for number, script in enumerate(re.findall(r"```python\n(.*?)```", page, re.S), start=1)
 ]
 VOCABULARY = tiny.vocabulary("the quick brown bank", *tiny.pieces(), *".,")
-
-# Runs several commands in one process: each is [module, argument, ...].
-RUN_ALL = """
-import importlib, json, sys
-from absl import flags
-for number, (module, *arguments) in enumerate(json.loads(sys.argv[1])):
-    flags.FLAGS.remove_flag_values(list(flags.FLAGS))
-    print(f"=== {number}", flush=True)
-    sys.argv = [module, *arguments]
-    try:
-        importlib.import_module(f"run_scripts.{module}").command()
-    except SystemExit as end:
-        print(f"exit {end.code}", flush=True)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +78,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 26
+    assert len(SCRIPTS) == 27
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +111,12 @@ def test_commands_answer(my_bert, texts):
         [*index, f"--input_file={folder}/more.txt", "--append"],
         [*index, "--query=the bank lends", "--top_k=2", "--exact"],
     ]
-    result = subprocess.run(
-        [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=900
-    )
-    assert result.returncode == 0, result.stderr
-    filling, writing, again, meanings, summing, indexing, search, appending, exact = (
-        part.partition("\n")[2] for part in result.stdout.split("=== ")[1:]
-    )
+    (folder / "commands.json").write_text(json.dumps(commands))
+    program = [sys.executable, TESTS / "commands_in_turn.py", folder / "commands.json"]
+    result = subprocess.run(program, capture_output=True, text=True, cwd=PROJECT, timeout=900)
+    parts = re.split(r"^\w+: 0\n", result.stdout, flags=re.M)
+    assert len(parts) == len(commands) + 1, result.stderr
+    filling, writing, again, meanings, summing, indexing, search, appending, exact, _ = parts
     filled = json.loads((folder / "fill").read_text("utf-8"))
     assert filled["text"] == "the [MASK] fox [MASK]"
     assert filled["filled_text"] in filling
@@ -153,28 +138,24 @@ def test_commands_answer(my_bert, texts):
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "error"),
+    ("module", "flags", "error"),
     [
         (fill_mask, ["--text=the fox"], r"Text 1 has no \[MASK\]"),
         (fill_mask, [], "There is nothing to fill in"),
         (
             word_senses,
-            ["--input_file=FOLDER/texts.txt", "--word=sun", "--output_dir=FOLDER/none", "--noplot"],
+            ["--input_file=texts.txt", "--word=sun", "--output_dir=none", "--noplot"],
             "'sun' does not occur",
         ),
-        (summarize, ["--input_file=FOLDER/empty.txt"], "empty.txt is empty"),
-        (
-            search_sentences,
-            ["--index_dir=FOLDER/other", "--query=bank"],
-            "other is not an index: it has no index.json, texts.jsonl",
-        ),
+        (summarize, ["--input_file=empty.txt"], "empty.txt is empty"),
+        (search_sentences, ["--index_dir=other", "--query=bank"], "other is not an index: it has no index.json, texts"),
         (search_sentences, ["--query=bank"], "There is nothing to search"),
     ],
 )
-def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, refused_here, module, arguments, error):
+def test_commands_say_what_is_wrong_in_one_line(my_bert, texts, monkeypatch, refused_here, module, flags, error):
+    monkeypatch.chdir(texts.parent)
     (texts.parent / "empty.txt").write_text("", "utf-8")
     (texts.parent / "other").mkdir(exist_ok=True)
-    arguments = [argument.replace("FOLDER", str(texts.parent)) for argument in arguments]
-    printed = refused_here(module, f"--init_checkpoint={my_bert}", *arguments)
+    printed = refused_here(module, f"--init_checkpoint={my_bert}", *flags)
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert re.search(error, line)

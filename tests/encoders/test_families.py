@@ -40,15 +40,9 @@ VARIANTS = {
     "deberta-v2 with a convolution and all tables": (
         "deberta-v2",
         {
-            "position_buckets": -1,
-            "max_relative_positions": 5,
-            "share_att_key": False,
-            "norm_rel_ebd": "none",
-            "position_biased_input": True,
-            "type_vocab_size": 2,
-            "embedding_size": 8,
-            "conv_kernel_size": 3,
-            "legacy": True,
+            **{"position_buckets": -1, "max_relative_positions": 5, "share_att_key": False, "norm_rel_ebd": "none"},
+            **{"position_biased_input": True, "type_vocab_size": 2, "embedding_size": 8},
+            **{"conv_kernel_size": 3, "legacy": True},
         },
     ),
     "albert": ("albert", {"embedding_size": 8}),
@@ -60,16 +54,9 @@ VARIANTS = {
     "modernbert with biases and means": (
         "modernbert",
         {
-            "local_attention": 2,
-            "global_attn_every_n_layers": 2,
-            "classifier_pooling": "mean",
-            "attention_bias": True,
-            "mlp_bias": True,
-            "norm_bias": True,
-            "classifier_bias": True,
-            "embedding_dropout": 0.1,
-            "attention_probs_dropout_prob": 0.1,
-            "mlp_dropout": 0.1,
+            **{"local_attention": 2, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
+            **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), True),
+            **dict.fromkeys(("embedding_dropout", "attention_probs_dropout_prob", "mlp_dropout"), 0.1),
         },
     ),
     "nomic_bert": ("nomic_bert", {}),
@@ -88,13 +75,9 @@ VARIANTS = {
     "mobilebert without a pooler": (
         "mobilebert",
         {
-            "embedding_size": 12,
-            "intra_bottleneck_size": 8,
-            "normalization_type": "layer_norm",
-            "use_bottleneck_attention": True,
-            "key_query_shared_bottleneck": False,
-            "num_feedforward_networks": 1,
-            "classifier_activation": False,
+            **{"embedding_size": 12, "intra_bottleneck_size": 8, "normalization_type": "layer_norm"},
+            **{"use_bottleneck_attention": True, "key_query_shared_bottleneck": False},
+            **{"num_feedforward_networks": 1, "classifier_activation": False},
         },
     ),
     "longformer": ("longformer", {"attention_window": [4, 2, 2, 6]}),
@@ -213,18 +196,12 @@ def test_all_tensors_survive_writing_and_reading(tmp_path, variant, format):
     assert_same_tensors(read, checkpoint)
 
 
+EAGERLY, WITH_RECOMPUTED_LAYERS = {"run_eagerly": True, "jit_compile": False}, {"gradient_checkpointing": True}
+
+
+@pytest.mark.parametrize("compiled", [EAGERLY, pytest.param(WITH_RECOMPUTED_LAYERS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", TRAINED)
-def test_every_encoder_trains(variant):
-    check_training(variant, run_eagerly=True, jit_compile=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", TRAINED)
-def test_every_encoder_trains_with_recomputed_layers(variant):
-    check_training(variant, gradient_checkpointing=True)
-
-
-def check_training(variant, **compile_arguments):
+def test_every_encoder_trains(variant, compiled):
     config = small_config(variant)
     dropouts = [name for name in config.to_dict() if "dropout" in name and name != "classifier_dropout"]
     # Two updates lower the loss less than dropout can raise it.
@@ -234,7 +211,7 @@ def check_training(variant, **compile_arguments):
     batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
     batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
     batch["masked_lm_weights"] = np.ones((4, 2), "float32")
-    model.compile(optimizer="adam", **compile_arguments)
+    model.compile(optimizer="adam", **compiled)
     losses = model.fit(batch, epochs=2, verbose=0, batch_size=4).history["loss"]
     assert losses[1] < losses[0]
 

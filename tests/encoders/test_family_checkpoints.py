@@ -1,4 +1,4 @@
-"""Files of BERT's relatives as Google's TensorFlow 1 code and KerasHub write them. Of transformers: `tests/parity`.
+"""Files of BERT's relatives as Google's TensorFlow 1 code writes them. Of transformers: `tests/parity`.
 
 The names are spelt out here, apart from the tables that read them. `family_golden/` has weights under the names of
 TensorFlow 1, inputs and outputs, recorded from google-research/albert and google-research/electra.
@@ -6,7 +6,6 @@ TensorFlow 1, inputs and outputs, recorded from google-research/albert and googl
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 from encoders.test_families import small_config
@@ -18,13 +17,10 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.hugging_face_config import config_from
-from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.model import SequenceClassifier
-from keras_bert.tasks.masked_lm.model import MaskedLM
 from keras_bert.tasks.pretraining.replaced_token_detector import ReplacedTokenDetector
 
 GOLDEN = TESTS / "family_golden"
@@ -221,129 +217,3 @@ def test_google_has_no_place_for_roberta_and_distilbert(tmp_path):
         checkpoint = random_checkpoint(config=small_config(family), vocabulary=None)
         with pytest.raises(InputError, match=f"cannot hold a model of the family {family}.*huggingface"):
             write_checkpoint(checkpoint, tmp_path / family, "google")
-
-
-# KerasHub 0.32.
-
-
-def hub_dense(name, inputs, outputs):
-    return {f"layers/{name}/vars/0": (inputs, outputs), f"layers/{name}/vars/1": (outputs,)}
-
-
-def hub_norm(name, width):
-    return {f"layers/{name}/vars/0": (width,), f"layers/{name}/vars/1": (width,)}
-
-
-def hub_blocks(count):
-    shapes = {}
-    for number in range(count):
-        layer = "transformer_encoder" + (f"_{number}" if number else "")
-        for part in ("query", "key", "value"):
-            shapes[f"layers/{layer}/_self_attention_layer/{part}_dense/vars/0"] = (WIDTH, 2, WIDTH // 2)
-            shapes[f"layers/{layer}/_self_attention_layer/{part}_dense/vars/1"] = (2, WIDTH // 2)
-        shapes[f"layers/{layer}/_self_attention_layer/output_dense/vars/0"] = (2, WIDTH // 2, WIDTH)
-        shapes[f"layers/{layer}/_self_attention_layer/output_dense/vars/1"] = (WIDTH,)
-        shapes |= hub_norm(f"{layer}/_self_attention_layer_norm", WIDTH)
-        shapes |= hub_norm(f"{layer}/_feedforward_layer_norm", WIDTH)
-        shapes |= hub_dense(f"{layer}/_feedforward_intermediate_dense", WIDTH, INNER)
-        shapes |= hub_dense(f"{layer}/_feedforward_output_dense", INNER, WIDTH)
-    return shapes
-
-
-HUB_TWO_TABLES = {
-    "layers/token_and_position_embedding/token_embedding/vars/0": (VOCAB, WIDTH),
-    "layers/token_and_position_embedding/position_embedding/vars/0": (POSITIONS, WIDTH),
-    **hub_norm("layer_normalization", WIDTH),
-}
-HUB_THREE_TABLES = {
-    "layers/reversible_embedding/vars/0": (VOCAB, NARROW),
-    "layers/position_embedding/vars/0": (POSITIONS, NARROW),
-    "layers/embedding/vars/0": (2, NARROW),
-    **hub_norm("layer_normalization", NARROW),
-    **hub_dense("dense", NARROW, WIDTH),
-    **hub_dense("dense_1", WIDTH, WIDTH),
-}
-HUB_SIZES = {
-    "vocabulary_size": VOCAB,
-    "num_layers": 2,
-    "num_heads": 2,
-    "hidden_dim": WIDTH,
-    "intermediate_dim": INNER,
-    "max_sequence_length": POSITIONS,
-}
-HUB_PRESETS = {
-    "roberta": ("RobertaBackbone", HUB_SIZES, HUB_TWO_TABLES | hub_blocks(2)),
-    "distilbert": ("DistilBertBackbone", HUB_SIZES, HUB_TWO_TABLES | hub_blocks(2)),
-    "albert": (
-        "AlbertBackbone",
-        {**HUB_SIZES, "embedding_dim": NARROW, "num_groups": 2, "num_inner_repetitions": 2, "num_segments": 2},
-        HUB_THREE_TABLES | hub_blocks(4),
-    ),
-    "electra": (
-        "ElectraBackbone",
-        {"vocab_size" if name == "vocabulary_size" else name: value for name, value in HUB_SIZES.items()}
-        | {"embedding_dim": NARROW, "num_segments": 2},
-        HUB_THREE_TABLES | hub_blocks(2),
-    ),
-}
-
-
-def write_hub_preset(folder, family, task=None, head=None):
-    class_name, sizes, shapes = HUB_PRESETS[family]
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"class_name": class_name, "config": sizes}))
-    draw = np.random.default_rng(0)
-    written = {}
-    for file_name, content in (("model.weights.h5", shapes), ("task.weights.h5", head)):
-        if content:
-            with h5py.File(folder / file_name, "w") as file:
-                for name, shape in content.items():
-                    written[file_name, name] = file[name] = draw.normal(0, 0.3, shape).astype("float32")
-    if task:
-        (folder / "task.json").write_text(json.dumps({"class_name": task}))
-    return written
-
-
-@pytest.mark.parametrize("family", HUB_PRESETS)
-def test_a_keras_hub_backbone_of_the_family_is_read_whole(tmp_path, family):
-    written = write_hub_preset(tmp_path / "preset", family)
-    found = read_checkpoint(tmp_path / "preset")
-    assert (found.config.model_type, found.ignored) == (family, ())
-    # Every number is kept; RoBERTa gets two more rows of positions and one more segment, all 0.
-    total = sum(float(np.abs(array, dtype="float64").sum()) for array in written.values())
-    ours = sum(float(np.abs(tensor.read(), dtype="float64").sum()) for tensor in found.tensors.values())
-    assert ours == pytest.approx(total, rel=1e-6)
-    if family == "roberta":
-        assert (found.config.position_offset, found.config.max_position_embeddings) == (2, POSITIONS + 2)
-        positions = found.tensors[form.POSITION_EMBEDDINGS].read()
-        assert not positions[:2].any()
-        stored = written["model.weights.h5", "layers/token_and_position_embedding/position_embedding/vars/0"]
-        assert np.array_equal(positions[2:], stored)
-    encoder = BertEncoder.from_pretrained(tmp_path / "preset")
-    ids = np.array([[2, 5, 7, 3]])
-    outputs = encoder({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids})
-    assert np.isfinite(np.asarray(outputs["sequence_output"])).all()
-
-
-@pytest.mark.parametrize("family", ["roberta", "albert", "distilbert"])
-@pytest.mark.parametrize("kind", ["MaskedLM", "TextClassifier"])
-def test_a_keras_hub_task_of_the_family_brings_its_head(tmp_path, family, kind):
-    task = HUB_PRESETS[family][0].replace("Backbone", kind)
-    width = NARROW if family == "albert" else WIDTH
-    if kind == "MaskedLM":
-        head = hub_dense("masked_lm_head/_intermediate_dense", WIDTH, width) | {
-            "layers/masked_lm_head/vars/0": (VOCAB,)
-        }
-        head |= hub_norm("masked_lm_head/_intermediate_layer_norm", width)
-    elif family == "albert":
-        head = hub_dense("dense", WIDTH, 3)
-    else:
-        head = hub_dense("dense", WIDTH, WIDTH) | hub_dense("dense_1", WIDTH, 3)
-    written = write_hub_preset(tmp_path / "preset", family, task, head)
-    found = read_checkpoint(tmp_path / "preset")
-    assert found.heads == ((form.MASKED_LM,) if kind == "MaskedLM" else (form.CLASSIFIER,))
-    assert not found.ignored
-    assert type(from_pretrained(None, tmp_path / "preset")) is (MaskedLM if kind == "MaskedLM" else SequenceClassifier)
-    if kind == "TextClassifier" and family != "albert":
-        pooler = found.tensors[f"{form.POOLER}/dense/kernel"].read()
-        assert np.array_equal(pooler, written["task.weights.h5", "layers/dense/vars/0"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numpy_bert import scatter_weights
-from tiny_checkpoints import VOCABULARY, random_checkpoint
+from tiny_checkpoints import VOCABULARY, change_json, random_checkpoint
 from tiny_families import VOCABULARIES, config, config_of, sentence_pieces
 
 from keras_bert import BertConfig, InputError, MultipleChoice, SpanClassifier
@@ -151,8 +151,7 @@ def test_the_tokenizer_of_a_big_bird_keeps_case(tmp_path):
     encoder.save_pretrained(tmp_path / "model", format="huggingface")
     settings = json.loads((tmp_path / "model" / "tokenizer_config.json").read_text())
     assert (settings["tokenizer_class"], settings["do_lower_case"]) == ("BigBirdTokenizer", False)
-    del settings["do_lower_case"], settings["keep_accents"]
-    (tmp_path / "model" / "tokenizer_config.json").write_text(json.dumps(settings))
+    change_json(tmp_path / "model" / "tokenizer_config.json", without=["do_lower_case", "keep_accents"])
     assert find_vocabulary(tmp_path / "model").encode("The") == VOCABULARIES["big_bird"].encode("The")
     assert sentence_pieces().encode("The") != VOCABULARIES["big_bird"].encode("The")
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from slow_parameters import slow_except
-from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint, write_arrays
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.static_distillation import distil_static, principal_components, sif_weights
@@ -76,8 +76,7 @@ def test_the_length_of_the_tokenizer_does_not_cut_the_texts_of_a_folder(tmp_path
     """sentence-transformers reads no length for a StaticEmbedding."""
     model = static_model()
     model.save_pretrained(tmp_path / "static", format="huggingface")
-    settings = json.loads((tmp_path / "static/tokenizer_config.json").read_text())
-    (tmp_path / "static/tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 4}))
+    change_json(tmp_path / "static/tokenizer_config.json", model_max_length=4)
     (tmp_path / "static/sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 4}))
     read = SentenceEncoder.from_pretrained(tmp_path / "static")
     text = "the quick fox brown brown"
@@ -269,20 +268,14 @@ def test_damaged_folders_are_refused(tmp_path):
         with pytest.raises(InputError, match=message):
             SentenceEncoder.from_pretrained(folder)
 
-    def write(folder, tensors):
-        from keras_bert.checkpoints.checkpoint import StoredTensor
-
-        with open(folder / "model.safetensors", "wb") as file:
-            write_safetensors(file, {name: StoredTensor.of(array) for name, array in tensors.items()}, {})
-
     def set_modules(folder, *modules):
         entries = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in modules]
         (folder / "modules.json").write_text(json.dumps(entries))
 
     table = np.zeros((10, 4), "float32")
-    refused("must have one table", lambda folder: write(folder, {"weight": table}))
-    refused("must have one table", lambda folder: write(folder, {"embeddings": table, "mapping": table}))
-    refused("the vocabulary has 10 tokens", lambda folder: write(folder, {"embedding.weight": table[:9]}))
+    refused("must have one table", lambda folder: write_arrays(folder, {"weight": table}))
+    refused("must have one table", lambda folder: write_arrays(folder, {"embeddings": table, "mapping": table}))
+    refused("the vocabulary has 10 tokens", lambda folder: write_arrays(folder, {"embedding.weight": table[:9]}))
     refused("needs the file .*tokenizer.json", lambda folder: (folder / "tokenizer.json").unlink())
     refused("only Dense and Normalize", lambda folder: set_modules(folder, ("StaticEmbedding", ""), ("LSTM", "1")))
     refused("is not inside the folder", lambda folder: set_modules(folder, ("StaticEmbedding", "../other")))
@@ -304,9 +297,7 @@ def test_a_folder_of_model2vec_is_read(tmp_path):
     model = static_model()
     model.save_pretrained(tmp_path / "saved", format="huggingface")
     stored = read_safetensors(tmp_path / "saved" / "model.safetensors")["embedding.weight"]
-    table = type(stored).of(stored.read().copy())
-    with open(tmp_path / "saved" / "model.safetensors", "wb") as file:
-        write_safetensors(file, {"embeddings": table}, {})
+    write_arrays(tmp_path / "saved", {"embeddings": stored.read().copy()})
     (tmp_path / "saved" / "config.json").write_text('{"model_type": "model2vec", "normalize": true}')
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,5 +1,6 @@
-"""XLNet computes what the official code computed, and its predictions know earlier tokens only.
+"""XLNet computes what the official code computed.
 
+`data_prep/test_permutation_records.py` proves that its predictions know earlier tokens only.
 `family_golden/xlnet.npz` has weights under the names of TensorFlow 1, inputs and outputs, recorded from
 zihangdai/xlnet: with a memory, segments, padding on the left and hidden tokens.
 """
@@ -8,6 +9,7 @@ import json
 
 import numpy as np
 import pytest
+from encoders.test_transformer_xl import assert_distances_from_3_count_as_one
 from numpy_bert import scatter_weights
 from places import REAL_DATA, TESTS
 from sentence_piece_checks import published_pieces
@@ -18,7 +20,7 @@ from keras_bert import Encoder, InputError, MaskedLM, load_vocabulary
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
-from keras_bert.encoders.xlnet.encoder import XLNetEncoder, order_bias, with_own_token
+from keras_bert.encoders.xlnet.encoder import XLNetEncoder
 from keras_bert.layers.numbered_mask import MASKED, columns_with_first_last
 from keras_bert.layers.relative_attention import shift_to_keys
 
@@ -109,50 +111,11 @@ def test_scores_of_distances_are_shifted_to_their_keys():
     np.testing.assert_array_equal(np.asarray(shift_to_keys(scores, 5))[0], expected)
 
 
-def official_masks(order, is_target, has_rank):
-    """The rule of zihangdai/xlnet `data_utils.py`, `_local_perm`, token by token: 1 where i must not attend to j."""
-    own = [order[i] if is_target[i] else order[i] + 1 for i in range(len(order))]
-    return np.array([[int(own[i] <= order[j] and has_rank[j]) for j in range(len(order))] for i in range(len(order))])
-
-
-def test_hidden_tokens_are_those_of_the_official_rule_in_1000_draws():
-    draw = np.random.default_rng(0)
-    for _ in range(1000):
-        length = int(draw.integers(2, 12))
-        is_masked, is_function = draw.random(length) < 0.4, draw.random(length) < 0.2
-        has_rank = is_masked | is_function
-        order = np.where(has_rank, draw.permutation(length), -1)
-        is_target = is_masked & ~is_function
-        hidden = np.asarray(order_bias(order[None], is_target[None]))[0, 0] < 0
-        np.testing.assert_array_equal(hidden, official_masks(order, is_target, has_rank) == 1)
-        of_tokens = np.asarray(with_own_token(order_bias(order[None], is_target[None])))[0, 0] < 0
-        np.testing.assert_array_equal(of_tokens, hidden & ~np.eye(length, dtype=bool))
-
-
 def small_model(**changes):
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
     model = MaskedLM(config_of("xlnet", vocab_size=40, max_position_embeddings=16, **{**sizes, **changes}))
     scatter_weights(model)
     return model
-
-
-def test_a_later_token_never_changes_an_earlier_prediction():
-    model, draw = small_model(), np.random.default_rng(0)
-    ids = draw.integers(7, 40, (1, 10)).astype("int32")
-    columns = np.array([[2, 4, 5, 8]], "int32")
-    order = np.full((1, 10), -1, "int32")
-    order[0, columns[0]] = [2, 0, 3, 1]
-    inputs = {"input_ids": ids, "input_mask": 0 * ids + 1, "segment_ids": 0 * ids, "masked_lm_positions": columns}
-    inputs["prediction_order"] = order
-    before = np.asarray(model(inputs)["masked_lm_logits"])[0]
-    for number, column in enumerate(columns[0]):
-        changed = ids.copy()
-        changed[0, column] = 7 + (changed[0, column] - 6) % 33
-        after = np.asarray(model(inputs | {"input_ids": changed})["masked_lm_logits"])[0]
-        moved = np.abs(after - before).max(axis=1)
-        later = order[0, columns[0]] > order[0, column]
-        assert (moved[~later] == 0).all(), number
-        assert (moved[later] > 1e-4).all(), number
 
 
 def test_predictions_do_not_know_any_predicted_token_without_an_order():
@@ -180,20 +143,9 @@ def test_memory_gets_no_gradient():
 
 
 def test_distances_beyond_clamp_len_count_as_one():
-    """One layer with clamp_len 3: a token cannot tell the order of memory at distances 3 and more."""
     encoder = small_model(clamp_len=3, num_hidden_layers=1).encoder
-    memory = np.random.default_rng(1).normal(size=(1, 6, 16)).astype("float32")  # at the distances 6, 5, ..., 1
     ids, bias = np.array([[9]], "int32"), np.zeros((1, 1, 1, 7), "float32")
-
-    def swapped(first, second):
-        order = np.arange(6)
-        order[[6 - first, 6 - second]] = 6 - second, 6 - first
-        return np.asarray(encoder.streams(ids, 0 * ids, bias, memory=[memory[:, order]]).states[-1])
-
-    before = swapped(1, 1)
-    np.testing.assert_allclose(swapped(3, 4), before, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(swapped(4, 6), before, rtol=0, atol=1e-6)
-    assert np.abs(swapped(2, 3) - before).max() > 1e-3
+    assert_distances_from_3_count_as_one(lambda memory: encoder.streams(ids, 0 * ids, bias, memory=[memory]).states[-1])
 
 
 def test_left_padding_does_not_change_answers():

@@ -314,9 +314,6 @@ def test_lines_of_every_kind(browser):
     choose_lines(browser, "answers", "Where?\tthere", "no tab")
     click(browser, "#ask")
     browser.wait_for("return document.getElementById('error').innerText.startsWith('Line 2 has no tab.')")
-
-
-def test_an_example_is_added_to_the_lines(browser):
     choose_lines(browser, "score", "a\tb")
     click(browser, "#examples button")
     assert shown(browser, "in-lines", "value") == "a\tb\nA man plays a guitar.\tSomebody makes music.\n"

@@ -1,11 +1,13 @@
 """Every kernel has the same values, gradients and arguments as the plain formula of its name."""
 
 import inspect
+import types
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 from layers.test_kernels import with_gradients
 
 from keras_bert.accelerate import backend, kernels
@@ -112,3 +114,18 @@ def test_training_takes_the_kernels_and_inference_the_plain_formulas(monkeypatch
     assert formulas_for(training=False) is layouts_for(training=True) is formulas
     monkeypatch.setattr("keras_bert.layers.choosing.kernels", None)  # another backend of Keras
     assert formulas_for(training=True) is layouts_for(training=False) is formulas
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(4, 6), (3, 4), (4, 3), (9, 9)])
+def test_only_rows_of_even_lengths_may_use_the_kernel(queries, keys, monkeypatch):
+    draw, asked = np.random.default_rng(0), []
+
+    def record(*arguments, flash_attention, **options):
+        asked.append(flash_attention)
+        return ops.dot_product_attention(*arguments, flash_attention=flash_attention, **options)
+
+    own = {name: getattr(ops, name) for name in ("transpose", "broadcast_to", "shape")}
+    monkeypatch.setattr(backend, "ops", types.SimpleNamespace(**own, dot_product_attention=record))
+    query, key = (draw.normal(size=(2, 3, length, 8)).astype("float32") for length in (queries, keys))
+    backend.fused_attention(query, key, key, np.zeros((2, 1, 1, keys), "float32"))
+    assert asked == [None if (queries, keys) == (4, 6) else False]

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tiny_models
 from distributed_runs import config, pretraining_data
-from models.test_distributed_model import largest_difference, run_program
+from models.test_distributed_model import largest_difference
 from numpy_bert import scatter_weights
 from slow_parameters import slow_except
 
@@ -48,26 +48,6 @@ def test_training_is_the_same_with_recomputed_layers(arguments):
     assert largest_difference(kept, recomputed) <= 1e-12
     # Training changed something, otherwise the equality would prove nothing.
     assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
-
-
-@pytest.mark.slow
-def test_two_devices_compute_the_same_with_recomputed_layers(on_four_devices, tmp_path):
-    program = """
-ends = []
-for choice in (False, True):
-    with strategy.scope():
-        keras.utils.set_random_seed(3)
-        model = BertPretrainer(config(0.3), dtype="float64")
-        before = [variable.numpy() for variable in model.weights]
-        model.compile(AdamW(1e-2), gradient_checkpointing=choice, jit_compile=False)
-    model.fit(pretraining_data().take(1), verbose=0)
-    ends.append([variable.numpy() for variable in model.weights])
-differences = [max(float(np.abs(a - b).max()) for a, b in zip(*pair)) for pair in (ends, (before, ends[0]))]
-print(json.dumps(differences))
-"""
-    between_both, by_training = run_program(on_four_devices, program, tmp_path)
-    assert between_both <= 1e-12
-    assert by_training > 1e-3
 
 
 def gradients_of_encoder(gradient_checkpointing, jit_compile=False, dtype="float64", eager=False):

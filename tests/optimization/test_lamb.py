@@ -3,7 +3,6 @@
 `tests/models/test_distributed_model.py` compares several devices with one.
 """
 
-import keras
 import numpy as np
 import pytest
 from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
@@ -33,7 +32,7 @@ def paper_steps(weights, gradients, rates, *, decay, clip=1.0, b1=0.9, b2=0.999,
     return x
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("decay", [0.0, 5.0])
 @pytest.mark.parametrize("gradient_scale", [0.01, 10.0])
 def test_lamb_is_the_algorithm_of_the_paper(decay, gradient_scale):
     weights, gradients = random_problem(num_steps=7, gradient_scale=gradient_scale)
@@ -42,15 +41,6 @@ def test_lamb_is_the_algorithm_of_the_paper(decay, gradient_scale):
     for name, left, right in zip(NAMES, found, expected, strict=True):
         # The rate is computed in float32 for every dtype of the weights.
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
-
-
-def test_the_decay_is_inside_the_trust_ratio():
-    """The size of a step does not depend on the decay; Keras' own LAMB adds the decay to it."""
-    weights, gradients = random_problem(num_steps=1)
-    (found, *_) = keras_steps(LAMB(0.1, weight_decay=5.0), weights, gradients)
-    assert np.linalg.norm(found - weights[0]) == pytest.approx(0.1 * np.linalg.norm(weights[0]), rel=1e-6)
-    (theirs, *_) = keras_steps(keras.optimizers.Lamb(0.1, weight_decay=5.0), weights, gradients)
-    assert np.linalg.norm(theirs - weights[0]) > 0.3 * np.linalg.norm(weights[0])
 
 
 def test_where_a_norm_is_0_the_ratio_is_1():

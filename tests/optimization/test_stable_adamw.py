@@ -3,7 +3,7 @@
 import numpy as np
 from optimization.test_optimization import IS_DECAYED, NAMES, keras_steps, random_problem
 
-from keras_bert.optimization import AdamW, StableAdamW
+from keras_bert.optimization import StableAdamW
 
 
 def paper_steps(weights, gradients, rate, *, decay, b1=0.9, b2=0.999, epsilon=1e-6):
@@ -21,24 +21,9 @@ def paper_steps(weights, gradients, rate, *, decay, b1=0.9, b2=0.999, epsilon=1e
     return w
 
 
-def jumping_problem(num_steps=20):
-    """Returns weights and gradients that become 100 times as large at step 12."""
-    weights, gradients = random_problem(num_steps=num_steps, gradient_scale=0.1, seed=4)
-    gradients[12] = [100 * gradient for gradient in gradients[12]]
-    return weights, gradients
-
-
 def test_it_is_the_algorithm_of_the_paper():
-    weights, gradients = jumping_problem()
+    weights, gradients = random_problem(num_steps=20, gradient_scale=0.1, seed=4)
+    gradients[12] = [100 * gradient for gradient in gradients[12]]  # such a jump is what it makes smaller
     found = keras_steps(StableAdamW(0.05, weight_decay=0.3), weights, gradients)
     for name, left, right in zip(NAMES, found, paper_steps(weights, gradients, 0.05, decay=0.3), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
-
-
-def test_a_jump_of_the_gradient_makes_a_smaller_step_than_that_of_adamw():
-    weights, gradients = jumping_problem(13)
-    before, after = (keras_steps(StableAdamW(0.1, weight_decay=0.0), weights, gradients[:n]) for n in (12, 13))
-    stable = np.abs(after[0] - before[0]).mean()
-    options = {"weight_decay": 0.0, "global_clipnorm": None}
-    before, after = (keras_steps(AdamW(0.1, **options), weights, gradients[:n]) for n in (12, 13))
-    assert stable < 0.5 * np.abs(after[0] - before[0]).mean()

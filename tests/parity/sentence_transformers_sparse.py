@@ -1,10 +1,9 @@
-"""Writes vectors and losses of sentence-transformers' `SparseEncoder`, for test_sentence_transformers_sparse_parity.py.
+"""Writes losses of sentence-transformers' sparse encoders: those of `embedding_golden/sparse.json`.
 
-    python sentence_transformers_sparse.py INPUT.json OUTPUT.json FOLDER ...
+    python sentence_transformers_sparse.py INPUT.json OUTPUT.json
 
-INPUT has `texts` and, for losses, `vectors` [B, C, V] and `cases`: name -> number of texts C, teacher's scores, and
-arguments of `SpladeLoss`. OUTPUT has `vectors`, folder -> method -> [texts, V]; and `losses`, name -> loss and gradient
-in float64.
+INPUT has `vectors` [B, C, V] and `cases`: name -> number of texts C, teacher's scores, and arguments of `SpladeLoss`.
+OUTPUT has, for each name, the loss and its gradient in float64.
 """
 
 import json
@@ -12,10 +11,7 @@ import sys
 from unittest import mock
 
 import torch
-from sentence_transformers import SparseEncoder
 from sentence_transformers.sparse_encoder import losses
-
-METHODS = ("encode", "encode_query", "encode_document")
 
 
 def loss_of(vectors, texts: int, teacher, arguments: dict) -> dict:
@@ -30,18 +26,12 @@ def loss_of(vectors, texts: int, teacher, arguments: dict) -> dict:
     return {"loss": total.item(), "gradient": vectors.grad.tolist()}
 
 
-def main(source: str, output: str, *folders: str) -> None:
+def main(source: str, output: str) -> None:
     with open(source, encoding="utf-8") as file:
         given = json.load(file)
-    vectors = {}
-    for folder in folders:
-        model = SparseEncoder(folder, device="cpu")
-        found = {name: getattr(model, name)(given["texts"], convert_to_sparse_tensor=False) for name in METHODS}
-        vectors[folder] = {name: values.tolist() for name, values in found.items()}
-    cases = given.get("cases", {}).items()
-    found = {name: loss_of(given["vectors"], *case) for name, case in cases}
+    found = {name: loss_of(given["vectors"], *case) for name, case in given["cases"].items()}
     with open(output, "w", encoding="utf-8") as file:
-        json.dump({"vectors": vectors, "losses": found}, file)
+        json.dump(found, file)
 
 
 main(*sys.argv[1:])

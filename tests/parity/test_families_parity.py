@@ -43,6 +43,8 @@ EURO = {**SHAPE, **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"
 GEMMA = {**SHAPE, "use_bidirectional_attention": True, "num_key_value_heads": 1, "head_dim": 10, "pad_token_id": 0}
 GEMMA |= {"sliding_window": 4, "query_pre_attn_scalar": 7}
 XLNET = {"vocab_size": 61, "d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32}
+
+
 CONFIGS = {
     "XLNet": [
         XLNET,
@@ -52,51 +54,24 @@ CONFIGS = {
     "Bert": [
         {**SHAPE, "tie_word_embeddings": False},
         {**SHAPE, "num_attention_heads": 4, "hidden_act": "gelu_new"},
-        {**SHAPE, "layer_norm_eps": 1e-5, "hidden_act": "relu", "type_vocab_size": 1},
     ],
     # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
-    "Roberta": [
-        SHAPE,
-        {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
-        {**SHAPE, "num_attention_heads": 4, "hidden_act": "gelu_new"},
-    ],
-    "XLMRoberta": [
-        {**SHAPE, "pad_token_id": 1},
-        {**SHAPE, "pad_token_id": 1, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
-        {**SHAPE, "pad_token_id": 1, "num_attention_heads": 4, "hidden_act": "gelu_new"},
-    ],
-    "Camembert": [
-        {**SHAPE, "pad_token_id": 1},
-        {**SHAPE, "pad_token_id": 1, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
-        {**SHAPE, "pad_token_id": 1, "hidden_size": 24, "hidden_act": "relu"},
-    ],
-    # The third has distances of all buckets.
-    "MPNet": [
-        SHAPE,
-        {**SHAPE, "layer_norm_eps": 1e-5, "num_attention_heads": 4, "hidden_act": "gelu_new"},
-        {**SHAPE, "hidden_size": 24, "max_position_embeddings": 134},
-    ],
-    # As v3; with the other value of every switch; as v2, with the convolution. Rows have distances of all buckets.
+    "Roberta": [SHAPE, {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1}],
+    "XLMRoberta": [{**SHAPE, "pad_token_id": 1, "num_attention_heads": 4, "hidden_act": "gelu_new"}],
+    "Camembert": [{**SHAPE, "pad_token_id": 1, "hidden_size": 24, "hidden_act": "relu"}],
+    # With distances of all buckets.
+    "MPNet": [{**SHAPE, "hidden_size": 24, "max_position_embeddings": 134}],
+    # As v2, with the convolution. Rows have distances of all buckets.
     "DebertaV2": [
-        {**DEBERTA, "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_buckets": 6, "legacy": False},
-        {
-            **{**DEBERTA, "position_biased_input": True, "embedding_size": 8, "type_vocab_size": 2},
-            **{"max_relative_positions": 5, "pos_att_type": ["c2p"], "pooler_hidden_act": "tanh"},
-        },
         {**DEBERTA, "share_att_key": True, "position_buckets": 8, "conv_kernel_size": 3, "conv_act": "gelu"},
     ],
     "Albert": [
         {**SHAPE, "embedding_size": 8},
         {**SHAPE, "embedding_size": 16, "num_hidden_groups": 2},
         {**SHAPE, "embedding_size": 8, "num_hidden_groups": 2, "inner_group_num": 2},
-        {**SHAPE, "embedding_size": 16, "inner_group_num": 2, "hidden_act": "gelu"},
     ],
-    "DistilBert": [{**DISTIL, "dim": 16}, {**DISTIL, "dim": 24}, {**DISTIL, "dim": 16, "activation": "relu"}],
-    "Electra": [
-        {**SHAPE, "embedding_size": 8},
-        {**SHAPE, "embedding_size": 16},
-        {**SHAPE, "embedding_size": 24, "hidden_act": "relu"},
-    ],
+    "DistilBert": [{**DISTIL, "dim": 16}],
+    "Electra": [{**SHAPE, "embedding_size": 8}, {**SHAPE, "embedding_size": 16}],
     "Longformer": [
         {**SHAPE, "attention_window": 4},
         {**SHAPE, "attention_window": [8, 4, 4, 8], "type_vocab_size": 1},
@@ -107,7 +82,6 @@ CONFIGS = {
     "BigBird": [
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1},
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1, "num_attention_heads": 4},
-        {**SHAPE, **WITHOUT_DROPOUT, "block_size": 1, "num_random_blocks": 2, "hidden_act": "relu"},
     ],
     # transformers has LayerNorms with the default of torch, 1e-5, beside those with layer_norm_eps.
     "MobileBert": [
@@ -122,38 +96,24 @@ CONFIGS = {
         },
         {**MOBILE, "num_feedforward_networks": 1, "hidden_act": "gelu", "tie_word_embeddings": False},
     ],
-    "NomicBert": [
-        SHAPE,
-        {**SHAPE, "layer_norm_eps": 1e-5, "num_attention_heads": 4, "hidden_act": "gelu"},
-        {**SHAPE, "hidden_size": 24, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}},
-    ],
-    "Gte": [
-        GTE,
-        {**GTE, "type_vocab_size": 0, "num_attention_heads": 4, "hidden_act": "gelu_new"},
-        {**GTE, "type_vocab_size": 2, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}},
-    ],
-    "JinaEmbeddingsV3": [
-        GTE,
-        {**GTE, "layer_norm_eps": 1e-12, "num_attention_heads": 4, "hidden_act": "relu"},
-        {**GTE, "hidden_size": 24, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}},
-    ],
+    "NomicBert": [{**SHAPE, "hidden_size": 24, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}}],
+    "Gte": [{**GTE, "type_vocab_size": 2, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}}],
+    "JinaEmbeddingsV3": [{**GTE, "layer_norm_eps": 1e-12, "num_attention_heads": 4, "hidden_act": "relu"}],
     "EuroBert": [
-        EURO,
         {**EURO, "num_key_value_heads": 1, "classifier_pooling": "mean", "attention_bias": True, "mlp_bias": True},
         {**EURO, "num_attention_heads": 4, "num_key_value_heads": 2, "classifier_pooling": "bos", "head_dim": 6},
     ],
     "Gemma3Text": [
-        {**GEMMA, "layer_types": ["sliding_attention", "full_attention"] * 2},
         {**GEMMA, "num_attention_heads": 4, "num_key_value_heads": 2, "attention_bias": True, "sliding_window": 8},
-        {**GEMMA, "hidden_size": 24, "layer_types": ["full_attention"] * 4, "rms_norm_eps": 1e-5},
     ],
     "ModernBert": [
         MODERN,
         {**MODERN, "classifier_pooling": "mean", "layer_types": ["full_attention", "sliding_attention"] * 2},
         {**MODERN, **BIASES, "local_attention": 6, "hidden_activation": "gelu_new", "classifier_activation": "relu"},
-        {**MODERN, "local_attention": 128, "num_attention_heads": 4, "tie_word_embeddings": False},
     ],
 }
+
+
 OPTIONS = {
     "Longformer": [
         {"num_global": 0},
@@ -161,12 +121,17 @@ OPTIONS = {
         {"num_global": 7},
         {"num_global": None, "lengths": [9, 6, 5]},
     ],
-    **dict.fromkeys(("Bert", "XLMRoberta", "Camembert"), [{}, {"left": True}, {"left": True}]),
-    "MPNet": [{}, {"left": True}, {"left": True, "lengths": [132, 60, 3]}],
-    **dict.fromkeys(("NomicBert", "Gte", "JinaEmbeddingsV3", "EuroBert", "Gemma3Text"), [{}, {"left": True}, {}]),
-    "DebertaV2": [{"lengths": [19, 6, 4]}, {"left": True}, {"left": True, "lengths": [19, 6, 4]}],
-    "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}, {"train": True, "lengths": [17, 17, 17]}],
+    "Bert": [{}, {"left": True}],
+    "MPNet": [{"left": True, "lengths": [132, 60, 3]}],
+    **dict.fromkeys(
+        ("XLMRoberta", "Camembert", "NomicBert", "Gte", "JinaEmbeddingsV3", "Gemma3Text"), [{"left": True}]
+    ),
+    "EuroBert": [{}, {"left": True}],
+    "DebertaV2": [{"left": True, "lengths": [19, 6, 4]}],
+    "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}],
 }
+
+
 HEADS = (
     "Model",
     "ForMaskedLM",
@@ -192,8 +157,11 @@ CASES = [
 WITHOUT_SELECTION = ("Model", "ForMaskedLM", "ForTokenClassification")
 CASES = [case for case in CASES if case[:2] != ("Longformer", 3) or case[2] not in WITHOUT_SELECTION]
 # Both heads of pre-training: masked tokens and the order of sentences or the next sentence.
-BOTH_HEADS = [(family, number, "ForPreTraining") for family in ("Albert", "MobileBert") for number in range(4)]
-BOTH_HEADS += [("Bert", number, "ForPreTraining") for number in range(3)]
+BOTH_HEADS = [
+    (family, number, "ForPreTraining")
+    for family in ("Albert", "MobileBert", "Bert")
+    for number in range(len(CONFIGS[family]))
+]
 CASES += BOTH_HEADS
 # The discriminator of ELECTRA.
 CASES += [("Electra", number, "ForPreTraining") for number in range(len(CONFIGS["Electra"]))]

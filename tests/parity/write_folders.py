@@ -8,14 +8,11 @@ are kept: models that were trained on paragraphs of Wikipedia, with the settings
 or in the form of transformers 4.
 """
 
-import io
 import json
-import lzma
 import pathlib
 import shutil
 import string
 import sys
-import tarfile
 import tempfile
 
 import numpy as np
@@ -28,7 +25,7 @@ from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, 
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from family_folders import weights_of
-from recorded_folders import ARCHIVE, recorded_folder
+from recorded_folders import ARCHIVE, pack, recorded_folder
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 SIZES |= {"max_position_embeddings": 64, "vocab_size": 75}
@@ -48,7 +45,7 @@ def main():
         for old, new in WRITTEN.items():
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "tokenizers" / old)
             tokenizer.save_pretrained(folder / "tokenizers" / new)
-        pack(folder)
+        pack(folder, ARCHIVE)
 
 
 def write_heads(folder):
@@ -109,17 +106,6 @@ def draw_weights(model):
 
 def masked_lm(folder):
     return Transformer(str(folder), transformer_task="fill-mask")
-
-
-def pack(folder):
-    """Writes the archive: the same bytes for the same files."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            member = tarfile.TarInfo(str(path.relative_to(folder)))
-            member.size = path.stat().st_size
-            archive.addfile(member, io.BytesIO(path.read_bytes()))
-    ARCHIVE.write_bytes(lzma.compress(buffer.getvalue(), preset=9))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 import json
 import os
 import shutil
-import tracemalloc
 
 import pytest
+from bounded_memory import memory_below
 from checkpoints.test_checkpoints_of_other_keras import write_preset
 from tiny_checkpoints import random_checkpoint
 
@@ -218,13 +218,8 @@ def test_a_tokenizer_that_would_grow_in_memory_is_refused(tmp_path, case):
 @pytest.mark.parametrize("case", ["equal merges", "empty lists", "lines of vocab.txt", "settings", "a long piece"])
 def test_refusing_takes_a_few_times_the_memory_of_the_file(tmp_path, case):
     size = write_hostile(tmp_path, case)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError):
-            find_vocabulary(tmp_path)
-        assert tracemalloc.get_traced_memory()[1] < 5 * size + 20_000_000
-    finally:
-        tracemalloc.stop()
+    with memory_below(5 * size + 20_000_000), pytest.raises(InputError):
+        find_vocabulary(tmp_path)
 
 
 def test_many_special_tokens_beside_many_added_ones_are_read_in_linear_time(tmp_path):

@@ -271,7 +271,6 @@ def test_empty_files_are_passed_over(tmp_path):
         ("empty.tfrecord", "The files that match .* have no records"),
         ("text.tfrecord", r"text\.tfrecord is not a TFRecord file"),
         ("beginning.tfrecord", r"beginning\.tfrecord: record 1 \(at byte 0\) is cut off"),
-        ("cut.tfrecord", r"cut\.tfrecord is cut off in the middle of a record"),
         ("other.tfrecord", r"other\.tfrecord: its records have no input_ids\. They have: text"),
         ("noise.tfrecord", r"noise\.tfrecord: .* not tf.train.Example messages"),
     ],
@@ -283,7 +282,6 @@ def test_files_without_records_are_refused_by_name(tmp_path, name, message):
     (tmp_path / "empty.tfrecord").write_bytes(b"")
     (tmp_path / "text.tfrecord").write_text("One sentence a line.\n" * 100)
     (tmp_path / "beginning.tfrecord").write_bytes(data[:40])
-    (tmp_path / "cut.tfrecord").write_bytes(data[:-7])
     write_records(tmp_path / "other.tfrecord", [{"text": [b"hello"]}])
     write_records(tmp_path / "noise.tfrecord", [b"\xff\xff\xff\xff noise"])
     with pytest.raises(InputError, match=message):
@@ -296,7 +294,7 @@ def test_a_file_cut_off_anywhere_is_noticed_and_a_whole_one_is_not(tmp_path):
     data = path.read_bytes()
     record_size = len(data) // 20
     assert len(data) == 20 * record_size
-    for num_missing in (1, 3, 4, 5, 15, 16, 17, record_size - 1, record_size + 1, 3 * record_size + 12):
+    for num_missing in (1, 3, 4, 5, 7, 15, 16, 17, record_size - 1, record_size + 1, 3 * record_size + 12):
         path.write_bytes(data[:-num_missing])
         with pytest.raises(InputError, match=r"a\.tfrecord is cut off in the middle of a record"):
             pretraining_dataset(str(path), 1)
@@ -304,30 +302,22 @@ def test_a_file_cut_off_anywhere_is_noticed_and_a_whole_one_is_not(tmp_path):
     pretraining_dataset(str(path), 1)
 
 
-def test_another_length_than_asked_for_or_than_the_other_files_is_refused(tmp_path):
-    short, long = write(tmp_path / "a.tfrecord", [1]), write(tmp_path / "b.tfrecord", [1], seq=16)
-    with pytest.raises(InputError, match=r"a\.tfrecord: input_ids has 8 numbers in its records, but 128 are expected"):
-        pretraining_dataset(short, 1, max_seq_length=128)
-    with pytest.raises(InputError, match=r"masked_lm_positions has 2 numbers .* but 20 are expected"):
-        pretraining_dataset(short, 1, max_predictions_per_seq=20)
-    with pytest.raises(InputError, match=r"b\.tfrecord: input_ids has 16 numbers in its records, but 8 are expected"):
-        pretraining_dataset([short, long], 1)
+CONFIG = BertConfig.from_size("tiny", vocab_size=100)
+REFUSED = [
+    ({"max_seq_length": 128}, r"a\.tfrecord: input_ids has 8 numbers in its records, but 128 are expected"),
+    ({"max_predictions_per_seq": 20}, "masked_lm_positions has 2 numbers .* but 20 are expected"),
+    ({"config": CONFIG.replace(vocab_size=99)}, r"a\.tfrecord: input_ids holds 99, but .* to 98 \(vocab_size=99\)"),
+    ({"config": CONFIG.replace(max_position_embeddings=4)}, "length of 8 is more than this model's 4 positions"),
+    ({"batch_size": 0}, "batch_size must be a whole number of at least 1. Received: 0"),
+]
 
 
-def test_records_that_do_not_fit_the_model_are_refused(tmp_path):
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_records_that_do_not_fit_are_refused(tmp_path, arguments, message):
     path = write(tmp_path / "a.tfrecord", [99])
-    config = BertConfig.from_size("tiny", vocab_size=100)
-    assert numbers_of(evaluation(path, config=config)) == [[99]]
-    with pytest.raises(InputError, match=r"a\.tfrecord: input_ids holds 99, but .* from 0 to 98 \(vocab_size=99\)"):
-        pretraining_dataset(path, 1, config=config.replace(vocab_size=99))
-    with pytest.raises(InputError, match=r"a\.tfrecord: A sequence length of 8 is more than this model's 4 positions"):
-        pretraining_dataset(path, 1, config=config.replace(max_position_embeddings=4))
-
-
-def test_a_batch_size_below_one_is_refused(tmp_path):
-    path = write(tmp_path / "a.tfrecord", [1])
-    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1. Received: 0"):
-        pretraining_dataset(path, 0)
+    assert numbers_of(evaluation(path, config=CONFIG)) == [[99]]
+    with pytest.raises(InputError, match=message):
+        pretraining_dataset(path, **{"batch_size": 1, **arguments})
 
 
 def rows_of_lengths(lengths):

@@ -71,6 +71,15 @@ def test_without_masks_no_number_of_predictions_is_compared(tmp_path):
     assert read_form(unmasked, max_predictions_per_seq=5)[1].max_predictions_per_seq == 0
 
 
+def test_the_rows_of_choices_are_separated():
+    record = features.multiple_choice_features(max_seq_length=3, num_choices=2)
+    rows = {name: [2, 7, 3, 2, 8, 3] for name in ("input_ids", "input_mask", "segment_ids")}
+    serialized = serialize({**rows, "label_ids": [1], "is_real_example": [1]}, record)
+    parsed = features.parse(tf.constant([serialized]), record)
+    assert parsed["input_ids"].numpy().tolist() == [[[2, 7, 3], [2, 8, 3]]]
+    assert parsed["label_ids"].shape == (1, 1)
+
+
 @pytest.mark.parametrize("name", ["masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels"])
 def test_an_incomplete_record_is_refused_with_the_missing_feature(tmp_path, name):
     path = write(tmp_path / "a.tfrecord", left_out=[name], max_predictions_per_seq=1)

@@ -1,12 +1,9 @@
 """A model is adapted to a domain: new tokens, and training."""
 
 import shutil
-import signal
-import time
 from unittest.mock import Mock
 
 import keras
-import loaded_commands
 import numpy as np
 import pytest
 import tiny
@@ -117,27 +114,6 @@ def test_the_command_adapts_and_continues(text, model, tmp_path, run_here, done_
     assert losses[1] < losses[0] - 0.5
     printed = refused_here(command, *flags, "--learning_rate=1e-2")
     assert "holds a run with other settings: learning_rate was 0.02 and is now 0.01. Give" in printed.err
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_like_an_undisturbed_one(text, model, tmp_path):
-    flags = [f"--text={text}", f"--init_checkpoint={model}", "--num_train_steps=120", "--save_checkpoints_steps=5"]
-    flags += [f"--{name}={value}" for name, value in SHORT.items()]
-    module = "run_scripts.adapt_to_domain"
-    whole = loaded_commands.run(module, *flags, f"--output_dir={tmp_path / 'whole'}")
-    assert whole.returncode == 0, whole.stderr
-    killed = loaded_commands.Command(module, *flags, f"--output_dir={tmp_path / 'killed'}")
-    while not (tmp_path / "killed" / "pretraining" / "checkpoints" / "step-00000010").exists():
-        assert killed.poll() is None
-        time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    assert not (tmp_path / "killed" / "model").exists()
-    resumed = loaded_commands.run(module, *flags, f"--output_dir={tmp_path / 'killed'}")
-    assert resumed.returncode == 0, resumed.stderr
-    one, other = (MaskedLM.from_pretrained(tmp_path / name / "model") for name in ("whole", "killed"))
-    for weight, same in zip(one.weights, other.weights, strict=True):
-        np.testing.assert_array_equal(weight, same)
 
 
 @pytest.mark.slow

@@ -54,24 +54,35 @@ def common(files, *arguments):
     return [*run, "--do_train", "--do_eval", "--num_train_epochs=1", "--train_batch_size=2", *arguments]
 
 
-@pytest.mark.slow
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("arguments", "score"),
     [
-        (["--text_columns=a,b,c", "--loss=triplet", "--margin=1", "--pooling=cls,mean"], "eval_mrr@10"),
-        (["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
-        (["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
         (["--text_columns=a,b", "--temperature=0.1", "--matryoshka_dimensions=8,4"], "eval_map@100"),
+        slow(["--text_columns=a,b,c", "--loss=triplet", "--margin=1", "--pooling=cls,mean"], "eval_mrr@10"),
+        slow(["--text_columns=a,b", "--score_column=score", "--score_scale=5", "--loss=cosine"], "eval_spearman"),
+        slow(["--text_columns=a", "--label_column=label"], "eval_neighbour_accuracy"),
     ],
 )
-def test_the_columns_decide_what_is_learnt(arguments, score, files, done_here, eagerly):
-    printed = done_here(run_embeddings, *common(files, "--do_predict", *arguments))
+def test_the_columns_decide_what_is_learnt(arguments, score, files, done_here, eagerly, without_graphs):
+    done_here(run_embeddings, *common(files, "--do_predict", *arguments))
     assert score in (files / "run" / "eval_results.txt").read_text()
     assert (files / "run" / "eval_report" / "report.txt").exists()
-    assert (files / "run" / "test_vectors.npy").exists()
-    assert isinstance(SentenceEncoder.from_pretrained(files / "run" / "model"), SentenceEncoder)
+    model = SentenceEncoder.from_pretrained(files / "run" / "model")
+    first = np.load(files / "run" / "test_vectors.npy").reshape(len(ROWS), -1)[:, : model.embedding_size]
+    np.testing.assert_allclose(first, model.encode([row[0] for row in ROWS]), atol=1e-5)
     printed = done_here(run_embeddings, *common(files, *arguments))
     assert "the training is finished" in printed.out
+
+
+def test_a_cross_encoder_is_trained_and_its_scores_are_written(files, done_here, eagerly, without_graphs):
+    done_here(run_embeddings, *common(files, "--do_predict", "--text_columns=a,b,c", "--cross_encoder"))
+    columns = tuple(list(column) for column in zip(*(row[:3] for row in ROWS), strict=True))
+    expected = CrossEncoder.from_pretrained(files / "run" / "model").predict(columns)
+    np.testing.assert_allclose(np.loadtxt(files / "run" / "test_results.tsv"), expected, atol=1e-5)
 
 
 def test_lists_of_right_and_wrong_texts_are_examples(tmp_path, caplog):
@@ -288,52 +299,28 @@ def test_a_few_texts_train_a_classifier(files, run_here, done_here, eagerly):
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "message"),
+    ("flags", "message"),
     [
-        (run_embeddings, ["--text_columns=a,missing"], "missing"),
-        (run_embeddings, ["--text_columns=a,b", "--margin=1"], "The loss in_batch_negatives has no --margin"),
+        ("--text_columns=a,missing", "missing"),
+        ("--text_columns=a,b --margin=1", "The loss in_batch_negatives has no --margin"),
+        ("--text_columns=a,b --score_scale=5", "--score_scale has no effect without --score_column"),
+        ("--text_columns=a,b --cross_encoder --pooling=cls", "--cross_encoder has no --pooling"),
+        ("--text_columns=a,b --cross_encoder", "there is nothing to rank"),
+        ("--text_columns=a", "nothing to learn from single texts"),
+        ("--text_columns=a,b --loss=hinge", "one of: in_batch_negatives, gist_embed, "),
+        ("--text_columns=a,b,c --loss=cosent --cross_encoder", "one of: binary_cross_entropy, "),
         (
-            run_embeddings,
-            ["--text_columns=a,b", "--score_scale=5"],
-            "--score_scale has no effect without --score_column",
+            "--text_columns=a,b,c --score_column=label --loss=margin_mse",
+            "column 'label' must be a number. Received: 'f",
         ),
-        (
-            run_embeddings,
-            ["--text_columns=a,b", "--cross_encoder", "--pooling=cls"],
-            "--cross_encoder has no --pooling",
-        ),
-        (run_embeddings, ["--text_columns=a,b", "--cross_encoder"], "there is nothing to rank"),
-        (run_embeddings, ["--text_columns=a"], "nothing to learn from single texts"),
-        (run_embeddings, ["--text_columns=a,b", "--loss=hinge"], "one of: in_batch_negatives, gist_embed, "),
-        (
-            run_embeddings,
-            ["--text_columns=a,b,c", "--loss=cosent", "--cross_encoder"],
-            "one of: binary_cross_entropy, ",
-        ),
-        (
-            run_embeddings,
-            ["--text_columns=a,b,c", "--score_column=label", "--loss=margin_mse"],
-            "the score in column 'label' must be a number. Received: 'fast'",
-        ),
-        (
-            run_embeddings,
-            ["--text_columns=a,b,c,label", "--score_column=scores", "--loss=distill_kl_div"],
-            "DistillKLDiv needs a score for each text after the first, 3 in each example. Received: margins",
-        ),
-        (run_embeddings, ["--text_columns=a,b", "--sampler=round_robin"], "no effect without --more_data"),
-        (
-            run_classifier,
-            ["--text_column=a", "--label_column=score", "--few_shot", "--problem_type=regression"],
-            "one label per text",
-        ),
-        (run_classifier, ["--text_column=a", "--label_column=label", "--few_shot", "--lora_rank=2"], "no --lora_rank"),
-        (
-            run_classifier,
-            ["--text_column=a", "--second_text_column=b", "--label_column=label", "--few_shot"],
-            "single texts. Received: pairs",
-        ),
+        ("--text_columns=a,b,c,label --score_column=scores --loss=distill_kl_div", "3 in each example. Received: marg"),
+        ("--text_columns=a,b --sampler=round_robin", "no effect without --more_data"),
+        ("--few_shot --text_column=a --label_column=score --problem_type=regression", "one label per text"),
+        ("--few_shot --text_column=a --label_column=label --lora_rank=2", "no --lora_rank"),
+        ("--few_shot --text_column=a --second_text_column=b --label_column=label", "single texts. Received: pairs"),
     ],
 )
-def test_flags_that_do_not_fit_are_refused_in_one_line(command, arguments, message, files, refused_here):
-    printed = refused_here(command, *common(files, *arguments))
+def test_flags_that_do_not_fit_are_refused_in_one_line(flags, message, files, refused_here):
+    command = run_classifier if "--few_shot" in flags else run_embeddings
+    printed = refused_here(command, *common(files, *flags.split()))
     assert message in printed.err.splitlines()[-1]

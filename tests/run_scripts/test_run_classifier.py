@@ -30,13 +30,26 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, done_here, 
     assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
     assert not undocumented_keys(output / "eval_results.txt", "classification.md")
     assert "always answering 'yes' would have 0.6667" in printed.out
-    assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
-    assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+    model = SequenceClassifier.from_pretrained(output / "model")
+    assert model.labels == ("no", "yes")
+    texts = [line.split("\t")[0] for line in (folder / "test.tsv").read_text().splitlines()[1:]]
+    expected = [[*answer.probabilities.values()] for answer in model.predict(texts)]
+    np.testing.assert_allclose(np.loadtxt(output / "test_results.tsv"), expected, atol=1e-5)
     card = (output / "model" / "README.md").read_text()
     assert f"```sh\nrun_classifier --data_dir={folder} --output_dir" in card
     assert "| train examples | 18 |" in card
     assert re.search(r"\| eval\\_accuracy \| 0\.\d{4} \|", card)
     assert "* scores on held-out data" not in card
+
+
+def test_scores_are_learnt_and_predicted(folder, done_here, eagerly):
+    (folder / "scores.tsv").write_text("a\tb\ngood\t1\nbad film\t0\nthe film\t0.5\n")
+    files = [f"--{kind}_file={folder}/scores.tsv" for kind in ("train", "test")]
+    run = ["--text_column=a", "--label_column=b", "--problem_type=regression", f"--output_dir={folder}/out"]
+    done_here(run_classifier, *files, *run, *from_scratch(folder), "--do_train", "--do_predict")
+    model = SequenceClassifier.from_pretrained(folder / "out" / "model")
+    expected = [answer.score for answer in model.predict(["good", "bad film", "the film"])]
+    np.testing.assert_allclose(np.loadtxt(folder / "out" / "test_results.tsv"), expected, atol=1e-5)
 
 
 def test_thresholds_are_chosen_kept_and_replaced_by_a_flag(folder, done_here, eagerly):
@@ -92,61 +105,39 @@ def test_a_label_that_training_lacks_is_found_before_training(folder, refused_he
 
 
 @pytest.mark.parametrize(
-    ("make_flags", "message"),
+    ("flags", "message"),
     [
-        (lambda folder: [], "Nothing to do. Give --do_train, --do_eval, --do_predict"),
-        (lambda folder: ["--do_train"], "There is nothing to train on. Give --train_file or --data_dir."),
-        (lambda folder: ["--do_train", f"--train_file={folder}/none.tsv"], "There is no file"),
-        (lambda folder: ["--do_train", f"--data_dir={folder}/out"], "There is no folder"),
+        ("", "Nothing to do. Give --do_train, --do_eval, --do_predict"),
+        ("--do_train", "There is nothing to train on. Give --train_file or --data_dir."),
+        ("--do_train --train_file={folder}/none.tsv", "There is no file"),
+        ("--do_train --data_dir={folder}/out", "There is no folder"),
         (
-            lambda folder: ["--do_train", f"--data_dir={folder}", "--keep_best"],
+            "--do_train --data_dir={folder} --keep_best",
             "--keep_best needs dev examples. Give --do_eval and --dev_file.",
         ),
-        (
-            lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"],
-            "A grid of runs needs training and evaluation",
-        ),
-        (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
-        (lambda folder: ["--do_eval", "--tune_thresholds"], "without --problem_type=multi_label"),
-        (
-            lambda folder: ["--do_eval", "--tune_thresholds", "--threshold=0.5", "--problem_type=multi_label"],
-            "--tune_thresholds chooses what --threshold gives. Leave one of them out.",
-        ),
-        (lambda folder: ["--do_train", "--task_name=SNLI"], "task_name must be a task of GLUE: CoLA, SST-2"),
-        (
-            lambda folder: ["--do_train", "--task_name=STS-B", "--problem_type=multi_label"],
-            "STS-B is a regression, not multi_label",
-        ),
-        (
-            lambda folder: ["--do_predict", "--task_name=MNLI", f"--data_dir={folder}"],
-            "--do_predict: {folder} has no test_matched.tsv.",
-        ),
-        (
-            lambda folder: ["--do_train", f"--data_dir={folder}", "--problem_type=regression"],
-            "train.tsv: line 2: the score in column 'label' must be a number. Received: 'yes'",
-        ),
-        (
-            lambda folder: ["--do_train", "--do_eval", f"--data_dir={folder}", f"--dev_file={folder}/pairs.tsv"],
-            "train.tsv has one text per row, but",
-        ),
-        (lambda folder: ["--do_train", f"--train_file={folder}/ragged.tsv"], "ragged.tsv: line 3 has 1 columns, but 2"),
-        (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: 1 of 1 rows have no value"),
-        (
-            lambda folder: ["--do_train", f"--train_file={folder}/one.jsonl"],
-            "a classifier needs examples of two labels or more. Received: ['yes']",
-        ),
-        (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
+        ("--do_train --data_dir={folder} --grid", "A grid of runs needs training and evaluation"),
+        ("--do_eval --data_dir={folder} --teacher=large", "--teacher is for training"),
+        ("--do_eval --tune_thresholds", "without --problem_type=multi_label"),
+        ("--do_eval --tune_thresholds --threshold=0.5 --problem_type=multi_label", "chooses what --threshold gives"),
+        ("--do_train --task_name=SNLI", "task_name must be a task of GLUE: CoLA, SST-2"),
+        ("--do_train --task_name=STS-B --problem_type=multi_label", "STS-B is a regression, not multi_label"),
+        ("--do_predict --task_name=MNLI --data_dir={folder}", "--do_predict: {folder} has no test_matched.tsv."),
+        ("--do_train --data_dir={folder} --problem_type=regression", "line 2: the score in column 'label' must be a n"),
+        ("--do_train --do_eval --data_dir={folder} --dev_file={folder}/pairs.tsv", "has one text per row, but"),
+        ("--do_train --train_file={folder}/ragged.tsv", "ragged.tsv: line 3 has 1 columns, but 2"),
+        ("--do_train --train_file={folder}/empty.csv", "empty.csv: 1 of 1 rows have no value"),
+        ("--do_train --train_file={folder}/one.jsonl", "needs examples of two labels or more. Received: ['yes']"),
+        ("--do_train --data_dir={folder} --label_column=stars", "there is no column 'stars'"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message, refused_here):
-    printed = refused_here(run_classifier, f"--output_dir={folder}/out", *make_flags(folder))
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, flags, message, refused_here):
+    printed = refused_here(run_classifier, f"--output_dir={folder}/out", *flags.format(folder=folder).split())
     last_line = printed.err.strip().splitlines()[-1]
     assert last_line.startswith("error: ")
-    assert message.replace("{folder}", str(folder)) in last_line
+    assert message.format(folder=folder) in last_line
     assert not (folder / "out").exists()
 
 
 def test_without_an_output_folder_the_flags_are_wrong(run_here):
     code, printed = run_here(run_classifier, "--do_train")
-    assert code == 2
-    assert "--output_dir" in printed.err
+    assert (code, "--output_dir" in printed.err) == (2, True)

@@ -88,10 +88,7 @@ def test_predictions_keep_sentences_and_documents():
         ("", "Nothing to do. Give --do_train, --do_eval, --do_predict"),
         ("--do_train", "There is nothing to train on. Give --train_file or --data_dir."),
         ("--do_train --train_file={folder}/none.conll", "There is no file"),
-        (
-            "--do_eval --do_train --data_dir={folder} --labels=O,B-PER,I-PER",
-            "the tag 'B-LOC' in the sentence at line",
-        ),
+        ("--do_eval --do_train --data_dir={folder} --labels=O,B-PER,I-PER", "the tag 'B-LOC' in the sentence at line"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, flags, message, refused_here):

@@ -6,8 +6,6 @@ Their answers are compared in test_served_signatures.py, and without Python in t
 import functools
 import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -15,7 +13,6 @@ import pytest
 import tensorflow as tf
 import tiny_models
 from full_disk import file_size_limit
-from places import PROJECT
 from tiny_models import CONFIG, VOCABULARY
 
 from keras_bert.config import BertConfig
@@ -125,33 +122,6 @@ def test_a_trained_model_exports_without_dropout_and_without_its_optimizer(tmp_p
         np.testing.assert_allclose(answer(text=tf.constant(TEXTS))["probabilities"], expected, atol=1e-5)
     assert pathlib.Path(tmp_path, "1/variables/variables.data-00000-of-00001").stat().st_size < 5 * model.count_params()
     assert not compiled_functions(read_saved_model(tmp_path / "1"))
-
-
-@pytest.mark.slow
-def test_mixed_precision_answers_in_float32(tmp_path):
-    model = classifier(CONFIG.replace(initializer_range=0.1), dtype="mixed_bfloat16")
-    loaded = tf.saved_model.load(export_for_serving(model, tmp_path))
-    answer = loaded.signatures["serving_default"](text=tf.constant(TEXTS))
-    assert answer["probabilities"].dtype == answer["probability"].dtype == tf.float32
-    np.testing.assert_allclose(answer["probabilities"], probabilities(model.predict(TEXTS)), atol=1e-2)
-
-
-@pytest.mark.slow
-def test_the_command_exports_the_same_model_in_another_process(served, tmp_path):
-    model, folder = served[0]["single"][0], served[1]["single"]
-    model.save_pretrained(tmp_path / "model")
-    command = [sys.executable, "-m", "run_scripts.export_model"]
-    command += [f"--model_dir={tmp_path / 'model'}", f"--output_dir={tmp_path / 'model'}"]
-    environment = {**os.environ, "PYTHONHASHSEED": "77"}
-    result = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=environment)
-    assert result.returncode == 0, result.stderr
-    assert f"SequenceClassifier exported to {tmp_path / 'model' / '1'}" in result.stdout
-    first, second = files_below(folder), files_below(tmp_path / "model" / "1")
-    assert first.keys() == second.keys()
-    for name in first:
-        assert first[name] == second[name] or not name.startswith("assets/")
-    both = [tf.saved_model.load(path).signatures["serving_default"] for path in (folder, tmp_path / "model" / "1")]
-    np.testing.assert_array_equal(*(answer(text=tf.constant(TEXTS))["probabilities"] for answer in both))
 
 
 CLASSIFIER, PRETRAINER = (functools.partial(tiny_models.make_model, name) for name in ("classifier", "pretrainer"))

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from serving.test_onnx_exports import features_of, with_biases
+from serving.test_onnx_exports import features_of
 from slow_parameters import slow_except
 from tiny_models import make_model, new_model
 
@@ -67,13 +67,6 @@ def test_the_axes_of_packed_rows_have_names_of_their_own(tmp_path):
 def test_packed_rows_of_a_modern_bert_that_pools_the_mean_are_right(tmp_path):
     changes = {"classifier_pooling": "mean", "local_attention": 2, "num_hidden_layers": 3}
     assert_packed_equals_single(new_model("pairs", "modernbert", **changes), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["classifier", "all poolings", "tagger"])
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.slow
-def test_packed_rows_of_every_family_are_right(family, name, tmp_path):
-    assert_packed_equals_single(with_biases(new_model(name, family)), tmp_path)
 
 
 @pytest.mark.parametrize(

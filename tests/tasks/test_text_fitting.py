@@ -213,19 +213,14 @@ def test_validation_data_of_columns_without_labels_are_the_columns(name, monkeyp
                 model.fit(columns, validation_data=validation_data, verbose=0)
 
 
-def test_validation_data_with_columns_beside_the_labels_are_refused():
-    pairs, labels = (TEXTS[:2], TEXTS[2:4]), LABELS[:2]
-    for validation_data in ((*pairs, labels), pairs):
-        with pytest.raises(InputError, match=r"in a tuple of their own.*: \(\(texts, others\), labels"):
-            new_model().fit(pairs, labels, validation_data=validation_data, verbose=0)
-    with pytest.raises(InputError, match="columns of texts in a tuple of their own.*Received: 3 parts"):
-        new_tiny_model("cross-encoder").fit(pairs, [1.0, 0.0], validation_data=(*pairs, [1.0, 0.0]), verbose=0)
-
-
 def test_validation_data_may_have_weights(eagerly):
     model = new_model()
     found = model.fit(TEXTS[:2], LABELS[:2], validation_data=(TEXTS[:2], LABELS[:2], [1.0, 0.0]), verbose=0).history
     assert 2 * found["val_loss"][0] == pytest.approx(model.evaluate(TEXTS[:1], LABELS[:1])["loss"], rel=1e-4)
+
+
+def fit_validated(model, validation_data):
+    return model.fit((TEXTS[:2], TEXTS[2:4]), [1.0, 0.0], validation_data=validation_data, verbose=0)
 
 
 @pytest.mark.parametrize(
@@ -233,19 +228,27 @@ def test_validation_data_may_have_weights(eagerly):
     [
         (lambda: new_model().evaluate(TEXTS, LABELS, steps=1), "evaluate on texts has no option steps"),
         (lambda: new_model(problem_type="ranking"), "one of classification, multi_label, regression"),
-        (lambda: new_model(["a"], problem_type="regression").fit(TEXTS[:2], [1.0, np.nan]), "its label is nan"),
-        (lambda: new_model(["a"], problem_type="regression").fit(TEXTS[:2], [1.0, "a"]), "regression must be numbers"),
-        (
-            lambda: new_model(["a", "b"], problem_type="multi_label").fit(TEXTS[:2], [["a"], "a"]),
-            "2 must be a list of names",
-        ),
-        (lambda: new_model(["a", "b"], problem_type="multi_label").fit(TEXTS[:2], [["a"], ["c"]]), "'c' of example 2"),
+        (lambda: scores().fit(TEXTS[:2], [1.0, np.nan]), "its label is nan"),
+        (lambda: scores().fit(TEXTS[:2], [1.0, "a"]), "regression must be numbers"),
+        (lambda: several().fit(TEXTS[:2], [["a"], "a"]), "2 must be a list of names"),
+        (lambda: several().fit(TEXTS[:2], [["a"], ["c"]]), "'c' of example 2"),
         (lambda: SequenceClassifier(CONFIG, labels=["a", "b"]).predict(["good"]), "need the vocabulary of the model"),
+        (lambda: fit_validated(new_model(), (["a"], ["b"], ["c"])), r"of their own.*: \(\(texts, others\), labels"),
+        (lambda: fit_validated(new_model(), (["a"], ["b"])), r"in a tuple of their own.*: \(\(texts, others\), labels"),
+        (lambda: fit_validated(new_tiny_model("cross-encoder"), (["a"], ["b"], [1.0])), "own.*Received: 3 parts"),
     ],
 )
 def test_what_other_problems_cannot_use_is_refused(ask, message):
     with pytest.raises(InputError, match=message):
         ask()
+
+
+def scores():
+    return new_model(["a"], problem_type="regression")
+
+
+def several():
+    return new_model(["a", "b"], problem_type="multi_label")
 
 
 @pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])

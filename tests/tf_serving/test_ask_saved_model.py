@@ -88,10 +88,3 @@ def test_loading_the_text_operations_and_importing_tensorflow_text_get_along():
     program += "a.load_text_operations()"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
     assert result.returncode == 0, result.stderr
-
-
-def test_help_is_quick_because_nothing_heavy_is_imported():
-    program = "import sys; from run_scripts import ask_saved_model, export_model; "
-    program += "print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
-    assert result.stdout.strip() == "[]", result.stderr

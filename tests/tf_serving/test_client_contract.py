@@ -1,24 +1,18 @@
-"""What every client does, over every transport and on every server.
-
-The servers are a fake with a toy model, and an exported model: REST on the development server, gRPC on a server made
-from the official tensorflow-serving-api. KERAS_BERT_MODEL_SERVER is the path of a tensorflow_model_server; without it
-the tests on that server are skipped.
+"""What every client does, over every transport: on a fake with a toy model, whose gRPC is made from the official
+tensorflow-serving-api, and on the development server with an exported model.
 """
 
-import contextlib
-import os
+import pathlib
 import re
-import socket
-import subprocess
 import types
 
 import numpy as np
 import pytest
 from fake_tf_serving import probabilities
 from kinds_of_clients import make_client
-from official_serving_api import OfficialGrpcServer, SavedModel
 from places import DOCS
 
+from keras_bert import serving
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.answers import LabelAnswer
 from keras_bert.tf_serving.client import (
@@ -30,9 +24,10 @@ from keras_bert.tf_serving.client import (
     Unavailable,
 )
 from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.server.request_limits import ServerOptions
+from keras_bert.tf_serving.server.run_server import background_server
 from run_scripts.readable_answers import readable_answers
 
-MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
 TEXTS = ["a", "", "a long text", "the fox", "caf\u00e9", "NUL \0", "\u2028\U0001f600", b"\xff"]
 
 
@@ -40,82 +35,10 @@ def as_bytes(texts) -> list[bytes]:
     return [text if isinstance(text, bytes) else text.encode() for text in texts]
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """The folder of a tiny exported classifier, with version 1."""
-    from tiny_models import CONFIG, VOCABULARY
-
-    from keras_bert.tasks.classification.model import SequenceClassifier
-
-    model = SequenceClassifier(CONFIG.replace(num_hidden_layers=1), labels=["animal", "no animal"])
-    model.vocabulary = VOCABULARY
-    folder = tmp_path_factory.mktemp("served") / "toy"
-    model.export_for_serving(folder)
-    return folder
-
-
-@contextlib.contextmanager
-def development_server(exported):
-    from keras_bert import serving
-    from keras_bert.tf_serving.server.request_limits import ServerOptions
-    from keras_bert.tf_serving.server.run_server import background_server
-
-    options = ServerOptions(port=0)
-    with (
-        contextlib.closing(OfficialGrpcServer(SavedModel(exported / "1"))) as official,
-        background_server({"toy": serving.load(exported)}, options) as address,
-    ):
-        yield f"http://127.0.0.1:{address.port}", official.address
-
-
-@contextlib.contextmanager
-def real_server(exported):
-    # This server cannot choose a free port by itself.
-    with socket.create_server(("127.0.0.1", 0)) as rest, socket.create_server(("127.0.0.1", 0)) as grpc:
-        ports = rest.getsockname()[1], grpc.getsockname()[1]
-    command = [MODEL_SERVER, "--model_name=toy", f"--model_base_path={exported}", "--grpc_socket_path="]
-    command += [f"--rest_api_port={ports[0]}", f"--port={ports[1]}"]
-    log = exported.parent / "log"
-    with open(log, "wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
-        try:
-            yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
-        finally:
-            print(log.read_text("utf-8", "replace"))  # pytest shows it where a test fails
-            process.terminate()
-            process.wait(timeout=60)
-
-
-@pytest.fixture(scope="module", params=["fake", "exported", "real"])
-def place(request):
-    """A running server: its addresses, its newest version, and the model's own probabilities for texts."""
-    if request.param == "real" and not MODEL_SERVER:
-        pytest.skip("KERAS_BERT_MODEL_SERVER names no tensorflow_model_server")
-    if request.param == "fake":
-        fake = request.getfixturevalue("running")
-        fake.forget()
-        addresses = {"url": fake.url, "address": fake.address}
-        yield types.SimpleNamespace(**addresses, version=3, probabilities=probabilities, classifies_by_rest=True)
-        return
-    exported = request.getfixturevalue("exported")
-    model = SavedModel(exported / "1")
-
-    def direct(texts):
-        return model.predict("serving_default", {"text": np.array(texts, object)})["probabilities"]
-
-    run = real_server if request.param == "real" else development_server
-    with run(exported) as (url, address):
-        place = types.SimpleNamespace(url=url, address=address, version=1, probabilities=direct)
-        place.classifies_by_rest = request.param == "real"
-        with RestClient(url, "toy") as client:
-            client.wait_until_available(timeout=120)
-        yield place
-
-
-def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, kind):
-    with make_client(kind, place) as client:
+def test_every_client_gets_the_models_own_answers_with_text_for_strings(server, kind):
+    with make_client(kind, server) as client:
         answer = client.predict(text=TEXTS)
-    np.testing.assert_allclose(answer["probabilities"], place.probabilities(as_bytes(TEXTS)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(answer["probabilities"], probabilities(as_bytes(TEXTS)), rtol=1e-5, atol=1e-6)
     rows, best = np.arange(len(TEXTS)), answer["probabilities"].argmax(-1)
     assert answer["label"].tolist() == answer["labels"][rows, best].tolist()
     assert answer["probability"].tolist() == answer["probabilities"][rows, best].tolist()
@@ -124,32 +47,48 @@ def test_every_client_gets_the_models_own_answers_with_text_for_strings(place, k
     assert all(text.strip().startswith(label) for text, label in zip(shown, answer["label"], strict=True))
 
 
-def test_metadata_and_status_say_what_is_served(place, kind):
-    with make_client(kind, place) as client:
-        assert client.wait_until_available(timeout=30) == place.version
+@pytest.mark.parametrize("kind", ["rest", "async rest"])
+def test_the_development_server_answers_the_clients_of_its_api(served, kind):
+    model = serving.load(pathlib.Path(served[1]["single"]).parent)
+    expected = model.signatures["serving_default"](text=TEXTS)
+    with (
+        background_server({"toy": model}, ServerOptions(port=0)) as address,
+        make_client(kind, types.SimpleNamespace(url=f"http://127.0.0.1:{address.port}")) as client,
+    ):
+        assert client.wait_until_available(timeout=30) == 1
+        answer, signatures, [status] = client.predict(text=TEXTS), client.metadata().signatures, client.status()
+        with pytest.raises(ServingError, match="HTTP 501.* toy:predict only"):
+            client.classify(text=TEXTS)
+        with pytest.raises(InvalidRequest):
+            client.predict("no_such_signature", text=["a"])
+    np.testing.assert_allclose(answer["probabilities"], expected["probabilities"], rtol=1e-5, atol=1e-6)
+    assert as_bytes(answer["label"]) == expected["label"].tolist()
+    assert signatures["serving_default"].inputs == {"text": Tensor("string", (None,))}
+    assert (status.version, status.state, status.error_code) == (1, "AVAILABLE", "OK")
+
+
+def test_metadata_and_status_say_what_is_served(server, kind):
+    with make_client(kind, server) as client:
+        assert client.wait_until_available(timeout=30) == 3
         found = client.metadata()
         states = {version.version: (version.state, version.error_code) for version in client.status()}
-    assert (found.name, found.version) == ("toy", place.version)
+    assert (found.name, found.version) == ("toy", 3)
     signature = found.signatures["serving_default"]
     assert signature.inputs == {"text": Tensor("string", (None,))}
     assert signature.method_name == "tensorflow/serving/predict"
     assert signature.outputs["probabilities"].dtype == "float"
-    assert states[place.version] == ("AVAILABLE", "OK")
+    assert states[3] == ("AVAILABLE", "OK")
 
 
-def test_classify_gives_the_same_as_predict(place, kind):
-    if "rest" in kind and not place.classifies_by_rest:
-        with make_client(kind, place) as client, pytest.raises(ServingError, match="HTTP 501.* toy:predict only"):
-            client.classify(text=TEXTS)
-        return
-    with make_client(kind, place, batch_size=4) as client:
+def test_classify_gives_the_same_as_predict(server, kind):
+    with make_client(kind, server, batch_size=4) as client:
         predicted, classified = client.predict(text=TEXTS), client.classify(text=TEXTS)
     assert classified["classes"].tolist() == predicted["labels"].tolist()
     np.testing.assert_allclose(classified["scores"], predicted["probabilities"], rtol=1e-5, atol=1e-6)
 
 
-def test_wrong_requests_are_refused_and_the_server_runs_on(place, kind):
-    with make_client(kind, place) as client:
+def test_wrong_requests_are_refused_and_the_server_runs_on(server, kind):
+    with make_client(kind, server) as client:
         for signature, inputs in (
             ("no_such_signature", {"text": ["a"]}),
             ("serving_default", {"txt": ["a"]}),

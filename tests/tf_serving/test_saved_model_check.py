@@ -123,35 +123,28 @@ def test_functions_that_servers_never_call_may_have_any_operation(copied):
     assert found(check(copied)) == []
 
 
-@pytest.mark.parametrize("versions", [["2.9"], ["latest"], []])
-def test_versions_of_servers_that_are_not_known_are_refused(sound, versions):
-    with pytest.raises(InputError, match=r"2.10 to 2.21. Received: ('2.9'|'latest'|none)"):
-        check(sound, versions)
-
-
 def without_tag(folder):
     edit_graph(folder, lambda graph: graph.meta_info_def.tags.__setitem__(0, "train"))
 
 
 @pytest.mark.parametrize(
-    ("edit", "reason"),
+    ("edit", "versions", "reason"),
     [
-        (lambda folder: shutil.rmtree(folder.parent), "no such folder"),
-        (lambda folder: shutil.rmtree(folder), "neither saved_model.pb nor a folder of a version"),
-        (lambda folder: (folder / "saved_model.pb").write_bytes(b"\xff\xff no graph"), "is damaged"),
-        (lambda folder: os.truncate(folder / "saved_model.pb", 2**31), "larger than 2 GB"),
-        (without_tag, 'no graph with the tag "serve"'),
+        (lambda folder: shutil.rmtree(folder.parent), None, "no such folder"),
+        (lambda folder: shutil.rmtree(folder), None, "neither saved_model.pb nor a folder of a version"),
+        (lambda folder: (folder / "saved_model.pb").write_bytes(b"\xff\xff no graph"), None, "is damaged"),
+        (lambda folder: os.truncate(folder / "saved_model.pb", 2**31), None, "larger than 2 GB"),
+        (lambda folder: (shutil.rmtree(folder.parent), folder.parent.touch()), None, "is a file"),
+        (without_tag, None, 'no graph with the tag "serve"'),
+        (check, ["2.9"], "2.10 to 2.21. Received: '2.9'"),
+        (check, ["latest"], "2.10 to 2.21. Received: 'latest'"),
+        (check, [], "2.10 to 2.21. Received: none"),
     ],
 )
-def test_what_is_no_saved_model_for_servers_is_refused(copied, edit, reason):
+def test_what_is_no_saved_model_for_known_servers_is_refused(copied, edit, versions, reason):
     edit(copied)
     with pytest.raises(InputError, match=reason):
-        check(copied.parent)
-
-
-def test_a_file_is_no_saved_model(copied):
-    with pytest.raises(InputError, match="is a file"):
-        check(copied / "saved_model.pb")
+        check(copied.parent, *([] if versions is None else [versions]))
 
 
 def test_lists_of_operations_agree_with_tensorflow():

@@ -1,7 +1,6 @@
 """Byte-fallback BPE, as in Gemma: files of Hugging Face tokenizers, the graph against Python."""
 
 import json
-import pickle
 import random
 
 import numpy as np
@@ -10,7 +9,7 @@ import tensorflow as tf
 from places import TESTS
 from recorded_folders import recorded_folder
 from tokenization.test_byte_pair import texts_of
-from tokenizer_comparison import assert_ids_of, graph_differences
+from tokenizer_comparison import assert_is_the_tokenizer_of, graph_differences
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
@@ -81,9 +80,12 @@ def random_texts(seed: int, count: int) -> list[str]:
     return ["".join(rng.choices(letters, k=rng.randrange(30))) for _ in range(count)]
 
 
-def test_ids_are_those_of_hugging_face(ours, theirs):
+def test_it_is_the_tokenizer_of_hugging_face(ours, theirs, tmp_path):
     assert isinstance(ours, ByteFallbackTokenizer)
-    assert_ids_of(theirs, ours, [*TEXTS, *SENTENCES, *random_texts(1, 1000), *texts_of(2, 300)])
+    assert_is_the_tokenizer_of(theirs, ours, [*TEXTS, *SENTENCES, *random_texts(1, 1000), *texts_of(2, 300)], tmp_path)
+    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert written.encode("a b", "c").ids == theirs.encode("a b", "c").ids
+    assert written.decode(theirs.encode("the ☃ b").ids) == theirs.decode(theirs.encode("the ☃ b").ids)
 
 
 def test_a_merge_that_makes_room_for_an_earlier_one_lets_it_come_first():
@@ -131,10 +133,6 @@ def test_merges_may_be_in_any_order(seed):
     assert graph_differences(tokenizer, texts) == []
 
 
-def test_the_graph_has_the_ids_and_offsets_of_python(ours):
-    assert graph_differences(ours, [*TEXTS, *SENTENCES, *random_texts(3, 200), *texts_of(4, 50)]) == []
-
-
 def test_words_have_the_space_before_them_in_python_and_in_the_graph(ours):
     words = ["fox", " fox", "", "字", "<unused0>"]
     assert ours.graph().tokenize_words(words).to_list() == [ours.encode_word(word) for word in words]
@@ -163,18 +161,6 @@ def test_offsets_leave_spaces_out_and_cover_whole_characters():
 def test_ids_become_text_again(ours):
     for text in ("The quick  ☃\n", "字 <unused0> naïve"):
         assert ours.decode(ours.encode(text)) == text
-
-
-def test_a_saved_tokenizer_is_the_same_for_us_and_for_hugging_face(ours, theirs, tmp_path):
-    ours.save(tmp_path)
-    read = load_vocabulary(tmp_path)
-    assert (read.sha256, read.special_tokens) == (ours.sha256, ours.special_tokens)
-    assert pickle.loads(pickle.dumps(ours)).sha256 == ours.sha256
-    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    assert written.encode("a b", "c").ids == theirs.encode("a b", "c").ids
-    assert written.decode(theirs.encode("the ☃ b").ids) == theirs.decode(theirs.encode("the ☃ b").ids)
-    written.encode_special_tokens = True
-    assert_ids_of(written, ours, [*TEXTS, *random_texts(5, 100)])
 
 
 def test_texts_contain_characters_bytes_and_added_tokens_but_no_roles(ours):

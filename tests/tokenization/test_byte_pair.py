@@ -7,7 +7,6 @@ import random
 import re
 
 import pytest
-import tensorflow as tf
 from generated_texts import generated_texts
 from tokenizer_comparison import graph_differences
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -93,9 +92,11 @@ def test_offsets_leave_spaces_out_and_cover_whole_characters():
 
 
 @pytest.mark.parametrize("add_prefix_space", [False, True])
-def test_the_graph_equals_python_on_generated_texts(trained, add_prefix_space):
+def test_the_graph_equals_python_on_generated_texts_and_on_little_but_spaces(trained, add_prefix_space):
+    rng = random.Random(11)
+    spaces = ["".join(rng.choices("   \n\ta\u00a0'.s", k=rng.randrange(12))) for _ in range(2000)]
     ours = BytePairTokenizer(trained.ids, trained.merges, add_prefix_space=add_prefix_space)
-    assert graph_differences(ours, texts_of(3, 1500)) == []
+    assert graph_differences(ours, [*texts_of(3, 1500), *spaces]) == []
 
 
 def test_a_token_of_the_space_in_front_of_a_text_alone_has_an_empty_span(trained):
@@ -117,26 +118,11 @@ def test_an_added_token_of_spaces_is_white_space_with_an_empty_span():
     assert graph_differences(tokenizer, [text, "   ", "    a", "  x y   "]) == []
 
 
-def test_texts_that_are_little_but_spaces(trained):
-    rng = random.Random(11)
-    texts = ["".join(rng.choices("   \n\ta\u00a0'.s", k=rng.randrange(12))) for _ in range(2000)]
-    assert graph_differences(trained, texts) == []
-    prefixed = BytePairTokenizer(trained.ids, trained.merges, add_prefix_space=True)
-    assert graph_differences(prefixed, texts) == []
-
-
 def test_the_graph_equals_python_on_bytes_that_are_no_text(trained):
     rng = random.Random(5)
     values = b"ab '\xe2\x82\xf0\x9f\xed\xa0\x80\xff\xc3\xa9 "
     texts = [bytes(rng.choice(values) for _ in range(rng.randrange(30))) for _ in range(2000)]
     assert trained.graph().tokenize(texts).to_list() == [trained.encode(text) for text in texts]
-
-
-@pytest.mark.parametrize("texts", [[], [""], ["", "a", ""], [" "], ["\n"]])
-def test_empty_batches_and_texts_work(trained, texts):
-    graph = trained.graph().tokenize_with_offsets(tf.constant(texts, tf.string, [len(texts)]))
-    assert graph[0].to_list() == [trained.encode(text) for text in texts]
-    assert {part.dtype for part in graph} == {tf.int32}
 
 
 def test_decoding_gives_the_text_back(trained):
@@ -151,17 +137,10 @@ def test_a_word_of_a_megabyte_does_not_take_quadratic_time(trained, unit):
     assert graph.tokenize([word]).to_list()[0] == trained.encode(word)
 
 
-def test_the_graph_works_in_tf_data(trained):
-    """In a SavedModel too: test_scenarios.py exports a RoBERTa."""
-    (batch,) = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(3).map(trained.graph().tokenize)
-    assert batch.to_list() == [trained.encode(text) for text in SENTENCES]
-
-
 def test_files_and_pickles_give_the_tokenizer_back(trained, tmp_path):
     trained.save(tmp_path)
     stored = BytePairTokenizer.from_files(tmp_path / "vocab.json", tmp_path / "merges.txt")
-    for other in (stored, pickle.loads(pickle.dumps(trained))):
-        assert (other.ids, other.merges) == (trained.ids, trained.merges)
+    assert (stored.ids, stored.merges) == (trained.ids, trained.merges)
     assert (trained.cls_id, trained.pad_id, trained.sep_id, trained.unk_id, trained.mask_id) == (0, 1, 2, 3, 4)
     settings = {"add_prefix_space": True, "normalizes": True}
     changed = BytePairTokenizer(trained.ids, trained.merges, **settings)
@@ -200,12 +179,6 @@ def test_unusable_files_are_refused_with_what_to_do(tmp_path, vocabulary, merges
             (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=message):
         BytePairTokenizer.from_files(tmp_path / "vocab.json", tmp_path / "merges.txt")
-
-
-@pytest.mark.parametrize("text", ["a\ud800", 5, None, ["a"]])
-def test_what_is_no_text_is_refused(trained, text):
-    with pytest.raises(InputError, match="Received"):
-        trained.encode(text)
 
 
 def test_the_graph_of_roberta_equals_python(roberta):

@@ -1,6 +1,5 @@
 import functools
 import itertools
-import subprocess
 import sys
 
 import pytest
@@ -8,7 +7,7 @@ import tensorflow as tf
 from generated_texts import SIGMA, every_code_point, generated_texts
 from slow_parameters import slow_except
 from tiny_families import sentence_pieces
-from tokenizer_comparison import differences, expected_in_bytes
+from tokenizer_comparison import differences
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
@@ -69,41 +68,63 @@ def test_ids_and_byte_offsets_of_a_sentence(any_pair_of):
     assert {ids.dtype, starts.dtype, ends.dtype} == {tf.int32}
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", " \u200b\t", b"\xff\xfe"], ["the", "", "fox"], ["  the   fox "]])
-def test_empty_batches_and_empty_texts_work(any_pair_of, texts):
-    assert differences(*any_pair_of(TOKENS), tf.constant(texts, tf.string, [len(texts)]).numpy().tolist()) == []
-
-
-def test_texts_of_both_paths_keep_their_order(any_pair_of):
-    texts = [b"the fox", f"A{SIGMA}".encode(), b"a" * 201, b"quickest", b"\xffthe", b"", b"fox"]
-    graph, python = any_pair_of(TOKENS)
-    assert differences(graph, python, texts) == []
-    assert graph.tokenize(texts).row_lengths().numpy().tolist() == [2, 1, 1, 2, 1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a\u0301\u200ba", "\u0301a", "the\0 fox", "\u1f04\u03a3 a", "\u00e1,\u0301a", "\u5b57\u0301a", "\uac01\uac01 a"],
-)
-def test_offsets_of_characters_that_vanish_or_split_are_those_of_the_python_tokenizer(any_pair_of, text):
-    tokens = [*TOKENS, "\u1100", "##\u1161", "##\u11a8", "##\u1100"]
+LONGER = [*TOKENS, "##ab", "##abcd", "##c"]
+VANISHING = ["a\u0301\u200ba", "\u0301a", "the\0 fox", "\u1f04\u03a3 a", "\u00e1,\u0301a", "\u5b57\u0301a"]
+# Name -> tokens, and texts that Python and both forms of the graph must cut alike.
+TEXTS = {
+    "no texts": (TOKENS, []),
+    "one empty text": (TOKENS, [""]),
+    "texts without a token": (TOKENS, ["", " \u200b\t", b"\xff\xfe"]),
+    "an empty text between others": (TOKENS, ["the", "", "fox"]),
+    "spaces": (TOKENS, ["  the   fox "]),
+    "texts of both paths in their order": (
+        TOKENS,
+        ["the fox", f"A{SIGMA}", "a" * 201, "quickest", b"\xffthe", "", "fox"],
+    ),
     # An unassigned code point in front sends the same text down the exact path.
-    assert differences(*any_pair_of(tokens), [text.encode(), f"\u0378 {text}".encode()]) == []
+    "characters that vanish or split": (
+        [*TOKENS, "\u1100", "##\u1161", "##\u11a8", "##\u1100"],
+        [f"{start}{text}" for start in ("", "\u0378 ") for text in (*VANISHING, "\uac01\uac01 a")],
+    ),
+    "the limit of 200 characters, which are not bytes": (
+        [*TOKENS, "\u0436", "##\u0436", "\u1100", "##\u1161"],
+        [letter * length for letter in "a\u0436\uac00\u00e1" for length in (99, 100, 199, 200, 201)],
+    ),
+    "the limit on the exact path": (TOKENS, [f"\u0378 {'a' * length}" for length in (199, 200, 201)]),
+    "marks, which are ordered within their word only": (
+        [*TOKENS, "a\u302e", "\u1b44a", "a\u1b44\u302e"],
+        ["a\u302e \u1b44a", "a\u302e\u1b44 a"],
+    ),
+    "tokens that can never match": (
+        [*TOKENS, "the fox", "fox\u200b", "fox\u2028a", "##,a", "a,a", "b" * 201, "##\u2028", "##", "####"],
+        ["the fox", "the  fox,a", "fox\u200b fox\u2028a", "b" * 201, "b", "a##,a", "## ####"],
+    ),
+    "the longest piece, even if the rest is then unknown": (
+        LONGER,
+        ["aab aaab aabab aac aacb aabcc aabcdc quickes quickestx aaaaaaaaaab b abab", "the aab,aab the aabcdc,aac"],
+    ),
+    "parts that occur often": (
+        LONGER,
+        ["the fox the The The, aab the", "The, aab  fox", "字a the", b"\xffThe, \xc3 aab"],
+    ),
+    "long words with many beginnings of tokens": (
+        [*TOKENS, *("ab" * length for length in range(1, 90))],
+        [" ".join(f"{'ab' * 99}{number}" for number in range(300))],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Stra\u00dfe",
-        "\ufb01",
-        "\uff46",
-        "\u00b2 \u2122",
-        "\u0915\u094d",
-        f"{SIGMA}\u03c9",
-        "\u0645\u064f",
-        "\U0001f600",
-    ],
-)
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_graph_cuts_texts_as_python_does(any_pair_of, name):
+    tokens, texts = TEXTS[name]
+    data = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    assert differences(*any_pair_of(tokens), tf.constant(data, tf.string, [len(data)]).numpy().tolist()) == []
+
+
+ORDINARY = ["Stra\u00dfe", "\ufb01", "\uff46", "\u00b2 \u2122", "\u0915\u094d", f"{SIGMA}\u03c9", "\u0645\u064f"]
+
+
+@pytest.mark.parametrize("text", [*ORDINARY, "\U0001f600"])
 def test_ordinary_texts_take_the_fast_path(text):
     assert not is_exact(True, text)
     assert not is_exact(False, text)
@@ -116,43 +137,12 @@ def test_texts_that_a_table_cannot_do_take_the_exact_path(text):
     assert is_exact(True, text)
 
 
-def test_the_limit_of_200_characters_counts_characters_not_bytes(any_pair_of):
-    graph, python = any_pair_of([*TOKENS, "\u0436", "##\u0436", "\u1100", "##\u1161"])
-    texts = [(letter * length).encode() for letter in "a\u0436\uac00\u00e1" for length in (99, 100, 199, 200, 201)]
-    assert differences(graph, python, texts) == []
-    assert graph.tokenize([("\u0436" * 200).encode(), ("\u0436" * 201).encode()]).row_lengths().numpy().tolist() == [
-        200,
-        1,
-    ]
-
-
-def test_the_limit_holds_on_the_exact_path_too(any_pair_of):
-    texts = [f"\u0378 {'a' * length}".encode() for length in (199, 200, 201)]
-    assert differences(*any_pair_of(TOKENS), texts) == []
-
-
-def test_marks_are_ordered_within_their_word_only(any_pair_of):
-    tokens = [*TOKENS, "a\u302e", "\u1b44a", "a\u1b44\u302e"]
-    graph, python = any_pair_of(tokens)
-    texts = ["a\u302e \u1b44a", "a\u302e\u1b44 a"]
-    assert differences(graph, python, [text.encode() for text in texts]) == []
-    assert [tokens[number] for number in graph.tokenize(texts).values] == ["a\u302e", "\u1b44a", "a\u1b44\u302e", "a"]
-
-
 def test_tokens_with_code_points_that_servers_may_read_differently_are_found(any_pair_of):
     young = ["\u0378", "##\u0378", "a\u166d", "\U00100000", "##\U0010fffd\u0378", "\U0001fae8", "x\u302e"]
     graph, python = any_pair_of([*TOKENS, *young])
     texts = ["\u0378\u0378", "a\u166d\U0010fffd\u0378", "\U00100000 a", "\u0379", "\U00100001", "\U0001fae8", "x\u302e"]
     assert differences(graph, python, [text.encode() for text in texts]) == []
     assert graph.vocabulary.unk_id not in graph.tokenize(texts[:3]).values.numpy()
-
-
-def test_tokens_that_can_never_match_do_no_harm(any_pair_of):
-    graph, python = any_pair_of(
-        [*TOKENS, "the fox", "fox\u200b", "fox\u2028a", "##,a", "a,a", "b" * 201, "##\u2028", "##", "####"]
-    )
-    texts = [b"the fox", b"the  fox,a", "fox\u200b fox\u2028a".encode(), b"b" * 201, b"b", b"a##,a", b"## ####"]
-    assert differences(graph, python, texts) == []
 
 
 def test_a_token_too_long_for_the_op_is_refused_by_its_line():
@@ -205,30 +195,9 @@ def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name, core
         assert differences(*tokenizers(name, core_operations), paragraphs[start : start + 256]) == []
 
 
-def core_pair_of(*more):
-    return _pair_of((*TOKENS, "##ab", "##abcd", "##c", *more), True, True)
-
-
-def test_core_operations_take_the_longest_piece_even_if_the_rest_is_then_unknown():
-    words = "aab aaab aabab aac aacb aabcc aabcdc quickes quickestx aaaaaaaaaab b abab"
-    texts = [text for word in words.split() for text in (word, f"the {word},{word} the")]
-    assert differences(*core_pair_of(), [text.encode() for text in texts]) == []
-
-
-def test_core_operations_keep_the_places_of_a_part_that_occurs_often():
-    texts = [b"the fox the The The, aab the", b"The, aab  fox", "字a the".encode(), b"\xffThe, \xc3 aab"]
-    assert differences(*core_pair_of(), texts) == []
-
-
 def test_core_operations_accept_any_token_whatever_its_length():
-    pair = core_pair_of("字x" * 75, "\u0378", "##\U00100000")
+    pair = _pair_of((*TOKENS, "字x" * 75, "\u0378", "##\U00100000"), True, True)
     assert differences(*pair, [("字x" * 75).encode(), "\u0378\U00100000 \u0379".encode()]) == []
-
-
-def test_core_operations_read_long_words_with_many_beginnings_of_tokens():
-    graph, python = core_pair_of(*("ab" * length for length in range(1, 90)))
-    text = b" ".join(b"ab" * 99 + str(number).encode() for number in range(300))
-    assert graph.tokenize([text]).to_list() == [python.encode(text)]
 
 
 def test_sentence_piece_has_no_core_operations_and_names_its_own():
@@ -241,46 +210,6 @@ def test_the_same_tokenizer_works_in_tf_data(any_pair_of):
     texts = [b"the quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201, b"the"]
     batches = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(graph.tokenize)
     assert [row for batch in batches for row in batch.to_list()] == [python.encode(text) for text in texts]
-
-
-ASK = """
-import sys
-import tensorflow as tf
-import tensorflow_text  # registers the ops
-module = tf.saved_model.load(sys.argv[1])
-found = module.signatures["serving_default"](tf.constant([b"The quickest", "A\\u03a3 fox".encode(), b"", b"a" * 201]))
-print(found["ids"].numpy().tolist(), found["starts"].numpy().tolist(), found["ends"].numpy().tolist())
-print(module.lengths(tf.constant([], tf.string)).numpy().tolist())
-assert not any(name.startswith("keras_bert") for name in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_a_saved_module_answers_in_a_process_without_this_package(tmp_path):
-    graph, python = pair_of(TOKENS)
-
-    class Saved(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokenizer = graph
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
-        def serve(self, texts):
-            ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
-            return {"ids": ids.to_tensor(), "starts": starts.to_tensor(), "ends": ends.to_tensor()}
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
-        def lengths(self, texts):
-            return self.tokenizer.tokenize(texts).row_lengths()
-
-    module = Saved()
-    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
-    printed = subprocess.run(
-        [sys.executable, "-c", ASK, str(tmp_path)], capture_output=True, text=True, check=True, cwd=tmp_path
-    ).stdout.splitlines()
-    texts = [b"The quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201]
-    expected = zip(*(expected_in_bytes(python, text) for text in texts), strict=True)
-    assert printed == [" ".join(str([row + [0] * (3 - len(row)) for row in rows]) for rows in expected), "[]"]
 
 
 def test_only_ops_of_a_stock_tf_serving_are_used(tmp_path):

@@ -1,12 +1,11 @@
 """Llama 3's byte-level BPE, as in EuroBERT: its words and its whole tokens, against Hugging Face tokenizers."""
 
 import json
-import pickle
 import random
 
 import pytest
 from tokenization.test_byte_pair import SENTENCES, texts_of
-from tokenizer_comparison import assert_ids_of, graph_differences
+from tokenizer_comparison import assert_is_the_tokenizer_of
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from keras_bert import InputError, load_vocabulary
@@ -78,9 +77,11 @@ def random_texts(seed: int, count: int) -> list[str]:
     return ["".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(count)]
 
 
-def test_ids_are_those_of_hugging_face(ours, theirs):
-    texts = [*TEXTS, *random_texts(2, 1000), *texts_of(3, 300), "a zzz", "zzz", " zzzz"]
-    assert_ids_of(theirs, ours, texts)
+def test_it_is_the_tokenizer_of_hugging_face(ours, theirs, tmp_path):
+    texts = [*TEXTS, *random_texts(2, 2000), *texts_of(3, 300), "a zzz", "zzz", " zzzz"]
+    assert_is_the_tokenizer_of(theirs, ours, texts, tmp_path)
+    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert written.encode("the fox").ids == theirs.encode("the fox").ids
 
 
 def test_a_word_that_is_a_token_stays_whole(ours):
@@ -90,23 +91,10 @@ def test_a_word_that_is_a_token_stays_whole(ours):
     assert ours.graph().tokenize(["a zzz"]).to_list() == [ours.encode("a zzz")]
 
 
-def test_the_graph_has_the_ids_and_offsets_of_python(ours):
-    assert graph_differences(ours, [*TEXTS, *random_texts(4, 2000), *texts_of(5, 200)]) == []
-
-
 def test_the_first_and_the_last_token_of_a_row_are_those_of_a_text(ours):
     special = ours.special_tokens
     assert (special.cls, special.sep, special.pad, special.mask) == tuple(ROLES)
     assert (special.unk, special.separators(2)) == ("<|pad|>", (1, 1))
-
-
-def test_a_saved_tokenizer_is_the_same_for_us_and_for_hugging_face(ours, theirs, tmp_path):
-    ours.save(tmp_path)
-    assert load_vocabulary(tmp_path).sha256 == ours.sha256
-    assert pickle.loads(pickle.dumps(ours)).sha256 == ours.sha256
-    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    for text in [*TEXTS, "a zzz"]:
-        assert written.encode(text).ids == theirs.encode(text).ids
 
 
 @pytest.mark.parametrize(

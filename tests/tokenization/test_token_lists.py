@@ -1,4 +1,4 @@
-"""Tokens and rows in NumPy equal those of the TensorFlow graph."""
+"""Every kind of tokenizer: tokens and rows in NumPy equal those of the TensorFlow graph."""
 
 import numpy as np
 import pytest
@@ -45,6 +45,29 @@ def test_no_texts_have_no_tokens(forms):
     python, _ = forms
     for found in (python.tokenize([]), python.tokenize_words([]), *python.tokenize_with_offsets([])):
         assert (found.to_list(), found.splits.tolist()) == ([], [0])
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "a", ""], [" "], ["\n"]])
+def test_empty_texts_and_batches_are_those_of_the_graph(forms, texts):
+    python, graph = forms
+    rows = graph.tokenize_with_offsets(tf.constant(texts, tf.string, [len(texts)]))
+    assert {part.dtype for part in rows} == {tf.int32}
+    for found, expected in zip(python.tokenize_with_offsets([text.encode() for text in texts]), rows, strict=True):
+        assert_equal(found, expected)
+
+
+def test_the_graph_works_in_tf_data(forms):
+    """In a SavedModel too: test_scenarios.py exports every kind."""
+    python, graph = forms
+    (batch,) = tf.data.Dataset.from_tensor_slices(TEXTS).batch(len(TEXTS)).map(graph.tokenize)
+    assert_equal(python.tokenize(TEXTS), batch)
+
+
+@pytest.mark.parametrize("name", ["byte pairs", "sentence pieces"])
+@pytest.mark.parametrize("text", ["a\ud800", 5, None, ["a"]])
+def test_what_is_no_text_is_refused(name, text):
+    with pytest.raises(InputError, match="must be|Received"):
+        TOKENIZERS[name].encode(text)
 
 
 @pytest.mark.parametrize("max_seq_length", [4, 7, 8, 40])

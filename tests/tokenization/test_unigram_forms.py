@@ -116,14 +116,6 @@ def test_ids_equal_sentencepiece_and_the_graph_equals_python(name):
     assert tokenizer.divided == {}, "a digit and a comma stay together"
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_paragraphs_of_wikipedia_have_the_ids_of_sentencepiece(shared_data, name):
-    tokenizer = load_vocabulary(recorded_folder("tokenizers", name))
-    paragraphs = shared_data("corpus", "wikipedia_articles.txt").read_text("utf-8").split("\n")[::400]
-    assert different_ids(tokenizer, paragraphs) == []
-    assert graph_differences(tokenizer, paragraphs[::4]) == []
-
-
 @pytest.mark.slow
 def test_the_real_pieces_of_xlm_roberta_on_wikipedia(shared_data, tmp_path):
     model = gzip.decompress(shared_data("family2", "vocab", "xlmr-rebuilt.model.gz").read_bytes())

@@ -80,16 +80,14 @@ def test_published_vocabularies_load_with_googles_ids_and_save_byte_for_byte(sha
         (b"[PAD]\n[UNK]\nf\xfcr\n", r"is not UTF-8 \(line 3\). Save it as UTF-8"),
         (as_file(TOKENS).replace("\n", "\r\n"), r"Windows line ends \(CRLF, line 1\). Convert it: tr -d '\\r' <"),
         (as_file(TOKENS[2:]), r"\[PAD\] \[UNK\] missing. A BERT vocabulary must have"),
+        (None, r"Cannot read .*vocab\.txt: No such file"),
     ],
 )
 def test_unusable_files_are_refused_with_what_to_do(tmp_path, content, message):
+    if content is not None:
+        write(tmp_path / "vocab.txt", content)
     with pytest.raises(InputError, match=message):
-        Vocabulary.from_file(write(tmp_path / "vocab.txt", content))
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"Cannot read .*none\.txt: No such file"):
-        Vocabulary.from_file(tmp_path / "none.txt")
+        Vocabulary.from_file(tmp_path / "vocab.txt")
     with pytest.raises(InputError, match="Cannot read .*: Is a directory"):
         Vocabulary.from_file(tmp_path)
 
@@ -99,25 +97,18 @@ def test_tokens_with_line_ends_are_refused():
         Vocabulary([*TOKENS, "a\nb"])
 
 
-def test_one_blank_line_is_a_token_that_matches_no_text(tmp_path):
-    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "fox")))
+@pytest.mark.parametrize(
+    ("more", "ids"),
+    [(["", "fox"], [5, 9, 6, 7]), (["", "the", "##est", "", "fox", ""], [9, 12, 6, 10])],
+    ids=["a blank line", "tokens twice"],
+)
+def test_a_blank_line_matches_no_text_and_of_a_token_that_occurs_twice_the_last_one_counts(tmp_path, more, ids):
+    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, *more)))
     vocabulary = Vocabulary.from_file(path)
-    assert (vocabulary.tokens[8], vocabulary.ids["fox"]) == ("", 9)
+    assert (len(vocabulary), vocabulary.tokens[8]) == (8 + len(more), "")
     vocabulary.save(tmp_path / "again.txt")
     assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
-    texts = ["the  fox\n\n quickest", ""]
-    expected = [[5, 9, 6, 7], []]
-    assert [WordPieceTokenizer(vocabulary).encode(text) for text in texts] == expected
-    assert GraphTokenizer(vocabulary).tokenize(texts).to_list() == expected
-
-
-def test_of_a_token_that_occurs_twice_the_last_one_counts_and_ids_stay(tmp_path):
-    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "the", "##est", "", "fox", "")))
-    vocabulary = Vocabulary.from_file(path)
-    assert (len(vocabulary), vocabulary.ids["the"], vocabulary.ids["##est"], vocabulary.ids["fox"]) == (14, 9, 10, 12)
-    vocabulary.save(tmp_path / "again.txt")
-    assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
-    texts, expected = ["the quickest fox"], [[9, 6, 10, 12]]
+    texts, expected = ["the  fox\n\n quickest", ""], [ids, []]
     assert [WordPieceTokenizer(vocabulary).encode(text) for text in texts] == expected
     assert GraphTokenizer(vocabulary).tokenize(texts).to_list() == expected
     assert CoreWordPiece(WordPieceTokenizer(vocabulary)).tokenize(texts).to_list() == expected

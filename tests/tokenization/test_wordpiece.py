@@ -1,7 +1,6 @@
 import itertools
 import json
 import pathlib
-import pickle
 import subprocess
 import sys
 import unicodedata
@@ -109,11 +108,6 @@ def test_marks_that_change_places_leave_the_offsets_in_order():
 def test_bytes_that_are_no_utf8_are_skipped():
     tokenizer = WordPieceTokenizer(VOCABULARY)
     assert tokenizer.tokenize(b"\xffthe\xe2\x80 f\xc0ox\xed\xa0\x80") == ["the", "fox"]
-
-
-def test_a_pickled_tokenizer_still_tokenizes():
-    tokenizer = pickle.loads(pickle.dumps(WordPieceTokenizer(VOCABULARY, do_lower_case=False)))
-    assert tokenizer.tokenize("the Fox") == ["the", "[UNK]"]
 
 
 @has_unicode_14

@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from pretraining_runs import RUN, At, Killed, callbacks_in_runs, kill, pretrain, state_of
+from pretraining_runs import RUN, pretrain
 from tiny_pretraining import write_records
 from training.test_resumable_fit import assert_same_run
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
@@ -53,24 +52,6 @@ def test_the_model_with_the_lowest_loss_is_kept(whole, records):
 def test_evaluating_changes_nothing_in_the_training(whole, records, tmp_path):
     pretrain(tmp_path / "run", records[0], **RUN)
     assert_same_run(whole, tmp_path / "run", STEPS)
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, monkeypatch):
-    path = tmp_path / "run"
-    with callbacks_in_runs(monkeypatch, At(7, kill)), pytest.raises(Killed):
-        train(path, records)
-    assert [line["step"] for line in evaluations(path)] == [3, 6]  # the second is after the newest checkpoint
-    train(path, records)
-    assert evaluations(path) == evaluations(whole)
-    assert_same_run(whole, path, STEPS)
-    found, expected = (BertPretrainer.from_pretrained(run / "model") for run in (path, whole))
-    for weight, other in zip(found.weights, expected.weights, strict=True):
-        assert (weight.value.numpy() == other.value.numpy()).all()
-    # After the end, the same call returns the same model.
-    again = train(path, records)
-    assert (again.weights[0].value.numpy() == expected.weights[0].value.numpy()).all()
-    assert state_of(path, STEPS)
 
 
 def test_other_records_to_evaluate_on_are_another_run(whole, records):

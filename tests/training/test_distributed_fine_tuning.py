@@ -72,18 +72,13 @@ def runs(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["devices", "workers"])
-def test_several_workers_train_the_same_model_as_one(folder, runs, layout):
+def test_several_workers_train_evaluate_and_predict_as_one(folder, runs, layout):
     one, several = (SequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
     assert len(one.weights) > 20
     for weight, other in zip(one.weights, several.weights, strict=True):
         np.testing.assert_allclose(other.value.numpy(), weight.value.numpy(), rtol=0, atol=1e-6)
     lines = [json.loads((folder / name / "best.json").read_text()) for name in ("one", layout)]
     assert lines[0]["step"] == lines[1]["step"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["devices", "workers"])
-def test_the_first_evaluates_and_predicts_as_one_process_does(folder, runs, layout):
     one, several = (np.loadtxt(folder / name / "test_results.tsv") for name in ("one", layout))
     np.testing.assert_allclose(several, one, atol=1e-5)
     one, several = (

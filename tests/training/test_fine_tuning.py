@@ -150,13 +150,15 @@ def test_what_does_not_go_together_is_refused(tmp_path, changes, message):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_start_that_does_not_fit_is_refused(tmp_path):
+def test_a_start_or_examples_that_do_not_fit_are_refused(trained, tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     other = Vocabulary([*VOCABULARY.tokens[:-1], "other"])
     with pytest.raises(InputError, match="is not that of .*start. Leave it out"):
         train_classifier(tmp_path / "run", TRAIN, **{**RUN, "vocabulary": other}, init_checkpoint=tmp_path / "start")
     with pytest.raises(InputError, match="holds a BertPretrainer, but a SequenceClassifier is needed here"):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
+    with pytest.raises(InputError, match="holds a run with other settings: train_examples was"):
+        train_classifier(trained, reviews(seed=5), **{**RUN, "num_train_epochs": 25.0})
 
 
 def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, tmp_path, eagerly):
@@ -200,8 +202,3 @@ def test_epochs_are_rounded_to_updates_and_warm_up_is_rounded_down(
     with pytest.raises(LookupError) as caught:
         train_classifier(tmp_path / "run", TRAIN, **run)  # six batches
     assert caught.value.args[0] == (3e-3, num_train_steps, num_warmup_steps)
-
-
-def test_other_examples_are_refused_in_the_folder_of_a_run(trained):
-    with pytest.raises(InputError, match="holds a run with other settings: train_examples was"):
-        train_classifier(trained, reviews(seed=5), **{**RUN, "num_train_epochs": 25.0})

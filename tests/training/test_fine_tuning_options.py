@@ -1,10 +1,8 @@
 """The options of fine-tuning: the best model, class weights, frozen parts, LoRA, a teacher."""
 
 import json
-import os
 
 import classifier_runs
-import keras
 import numpy as np
 import pytest
 from pretraining_runs import At, Killed, callbacks_in_runs, kill
@@ -60,14 +58,6 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
     assert results["eval_accuracy"] == best["accuracy"]
     assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
     assert results["global_step"] == best["step"]
-
-
-@pytest.mark.slow
-def test_training_ends_when_dev_scores_stay_as_they_are(eagerly, tmp_path):
-    # Only the head is trained, with a rate of 0, so no evaluation is better than the first.
-    train(tmp_path / "run", DEV, keep_best=True, patience=2, learning_rate=0.0, num_train_epochs=9.0)
-    assert [line["step"] for line in read_history(tmp_path / "run" / "evaluations.jsonl")] == [6, 12, 18]
-    assert os.path.isdir(tmp_path / "run" / "model")
 
 
 def test_a_finished_run_is_not_trained_again(eagerly, tmp_path, monkeypatch, capsys):
@@ -131,24 +121,14 @@ def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, m
     assert type(loaded) is SequenceClassifier
 
 
-@pytest.mark.slow
-def test_texts_without_labels_are_enough_for_a_teacher(teacher):
-    keras.utils.set_random_seed(1)
-    model = SequenceClassifier.from_pretrained(teacher)
-    student = SequenceClassifier(CONFIG, labels=["positive", "negative"])  # in another order
-    student.vocabulary = VOCABULARY
-    options = {"terms": ["soft_targets"], "epochs": 25, "learning_rate": 5e-3, "batch_size": 8, "verbose": 0}
-    distill(student, model, list(TRAIN.texts), **options)
-    assert student.evaluate(list(DEV.texts), list(DEV.labels))["accuracy"] > 0.9
-    with pytest.raises(InputError, match="The term labels needs labels. Received: none"):
-        distill(student, model, list(TRAIN.texts))
-
-
-def test_a_teacher_of_other_labels_is_refused():
-    teacher, student = (SequenceClassifier(CONFIG, labels=[label, "positive"]) for label in ("negative", "neutral"))
-    teacher.vocabulary = student.vocabulary = VOCABULARY
+def test_a_teacher_of_other_labels_and_texts_without_the_labels_of_a_term_are_refused():
+    labels = ("negative", "neutral", "negative")
+    teacher, student, alike = (SequenceClassifier(CONFIG, labels=[label, "positive"]) for label in labels)
+    teacher.vocabulary = student.vocabulary = alike.vocabulary = VOCABULARY
     with pytest.raises(InputError, match="must have the same labels. The teacher has negative, positive"):
         distill(student, teacher, ["good"], ["positive"])
+    with pytest.raises(InputError, match="The term labels needs labels. Received: none"):
+        distill(alike, teacher, ["good"])
     assert not isinstance(student, Distiller)
 
 

@@ -224,18 +224,24 @@ def test_a_damaged_stream_is_refused(damage, message, stream, tmp_path):
         TokenStream.open(tmp_path / "copy")
 
 
-def test_streams_that_are_too_short_are_refused(stream, tmp_path):
+def test_streams_and_models_that_do_not_fit_are_refused(stream, tmp_path, refused_here):
     with pytest.raises(InputError, match="tokens, too few for 300 rows with segments of 8 and the token that follows"):
         train(tmp_path / "run", stream, config(stream), train_batch_size=300)
     assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="length must be a whole number of at least 1. Received: 0"):
         train(tmp_path / "run", stream, config(stream), max_seq_length=0)
+    with pytest.raises(InputError, match="tokens but bert_config.json says vocab_size=50"):
+        train(tmp_path / "run", stream, config(stream, vocab_size=50))
+    with pytest.raises(InputError, match="A TransformerXL is made from a TransformerXLConfig. Received: a BertConfig"):
+        train(tmp_path / "run", stream, BertConfig.from_size("tiny", vocab_size=len(stream.vocabulary)))
     (tmp_path / "records").mkdir()
     with pytest.raises(InputError, match="records is not a token stream"):
         TokenStream.open(tmp_path / "records")
-
     with pytest.raises(InputError, match="There is no text in nothing.txt"):
         write_stream(tmp_path / "empty", [], stream.vocabulary, ["nothing.txt"])
+    flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
+    printed = refused_here(create_language_model_data, *flags)
+    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in printed.err
 
 
 def test_a_memory_with_shuffled_segments_is_refused(stream):
@@ -247,13 +253,6 @@ def test_a_memory_with_shuffled_segments_is_refused(stream):
     for segments in ({"input_ids": ids, "target_ids": ids}, records):
         with pytest.raises(InputError, match="mem_len needs rows that continue.*Received: other"):
             model.fit(segments)
-
-
-def test_models_that_do_not_fit_are_refused(stream, tmp_path):
-    with pytest.raises(InputError, match="tokens but bert_config.json says vocab_size=50"):
-        train(tmp_path / "run", stream, config(stream, vocab_size=50))
-    with pytest.raises(InputError, match="A TransformerXL is made from a TransformerXLConfig. Received: a BertConfig"):
-        train(tmp_path / "run", stream, BertConfig.from_size("tiny", vocab_size=len(stream.vocabulary)))
 
 
 @pytest.mark.parametrize(
@@ -268,9 +267,3 @@ def test_models_that_do_not_fit_are_refused(stream, tmp_path):
 def test_flags_that_contradict_each_other_are_refused(tmp_path, flags, message, run_here):
     code, printed = run_here(run_language_model, f"--output_dir={tmp_path}/run", *flags)
     assert (code, message in printed.err) == (1, True)
-
-
-def test_a_vocabulary_must_be_made_or_given(tmp_path, refused_here):
-    flags = ["--kind=words", "--vocab_file=x", f"--input_file={__file__}", f"--output_dir={tmp_path}/stream"]
-    printed = refused_here(create_language_model_data, *flags)
-    assert "Give --kind, to make a vocabulary, or --vocab_file, to use one" in printed.err

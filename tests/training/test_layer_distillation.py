@@ -1,6 +1,5 @@
 """The terms of distillation that compare layers: formulas, training, runs that resume, bad input."""
 
-import functools
 import json
 import os
 
@@ -9,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
-from pretraining_runs import RUN, assert_same_weights, pretrain, train_until_killed
+from pretraining_runs import RUN, pretrain
 from tiny_families import LABELS, TEXTS, VOCABULARIES
 from tiny_families import config as config_of_family
 from tiny_pretraining import CONFIG, VOCABULARY
@@ -17,7 +16,6 @@ from tiny_pretraining import CONFIG, VOCABULARY
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier
 from keras_bert.models.distiller import TERMS, Distiller, checked_layer_map
 from keras_bert.models.encoder_base import make_encoder
-from keras_bert.optimization import AdamW
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.distillation import Distillation
 from keras_bert.training.run_folder import read_arrays
@@ -111,6 +109,7 @@ def test_every_term_is_the_formula_of_its_paper():
         expected[f"{name}_loss"] = ALL_TERMS[name] * factor * (losses.sum(-1) * masked).sum() / masked.sum()
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
     assert sorted(found) == sorted(model.loss_names)
+    assert len(model.weights) == len(student.weights) + 2  # the projection, not the teacher
     assert min(expected.values()) > 1e-3
 
 
@@ -139,46 +138,12 @@ def test_every_family_can_be_student_and_teacher(family):
         assert is_taught or float(term.value) > 1e-3
 
 
-@functools.cache
-def taught(dtype="float32", steps=30, parts=1, **compile_arguments):
-    keras.utils.set_random_seed(3)
-    policy = {"dtype": dtype}
-    student = BertPretrainer(without_dropout(), **policy)
-    teacher = MaskedLM(without_dropout(hidden_size=24, num_hidden_layers=2), **policy)
-    scatter_weights(teacher)
-    model = Distiller(student, teacher, ALL_TERMS, **policy)
-    model.compile(optimizer=AdamW(3e-3), gradient_accumulation_steps=parts, **compile_arguments)
-    before = [np.asarray(weight) for weight in teacher.weights]
-    losses = model.fit(batch_of(), batch_size=4, epochs=steps, verbose=0, shuffle=False).history["loss"]
-    for weight, value in zip(teacher.weights, before, strict=True):
-        np.testing.assert_array_equal(np.asarray(weight), value)
-    return model, losses
-
-
 @pytest.mark.slow
-def test_parts_compute_what_the_whole_batch_computes():
-    (whole, losses), (parts, same) = taught(steps=3), taught(steps=3, parts=2)
-    np.testing.assert_allclose(losses, same, rtol=1e-5)
-    assert len(whole.weights) == len(whole.student.weights) + 2  # the projection, not the teacher
-    for one, other in zip(whole.trainable_variables, parts.trainable_variables, strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=2e-6)
-
-
-@pytest.mark.slow
-def test_two_devices_compute_what_one_computes(on_four_devices):
-    one, two = (on_four_devices(distributed_runs.train, "distilled", layout) for layout in ("one", "mirrored2"))
-    assert max(np.abs(a - b).max() for a, b in zip(one["after"], two["after"], strict=True)) <= 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments", [{"dtype": "mixed_bfloat16"}, {"jit_compile": True}, {"gradient_checkpointing": True}]
-)
-def test_distillation_trains_with(arguments):
-    _, losses = taught(steps=8, **arguments)
-    expected = taught(steps=8)[1]
-    assert losses[-1] < losses[0]
-    np.testing.assert_allclose(losses, expected, rtol=0.03 if "dtype" in arguments else 1e-4)
+def test_two_devices_that_divide_their_rows_into_parts_compute_what_one_computes(on_four_devices):
+    layouts = ("one", "mirrored2_parts2")
+    one, two = (on_four_devices(distributed_runs.train, "distilled", layout) for layout in layouts)
+    assert max(np.abs(a - b).max() for a, b in zip(one["before"], one["after"], strict=True)) > 1e-3
+    assert max(np.abs(a - b).max() for a, b in zip(one["after"], two["after"], strict=True)) <= 2e-6
 
 
 @pytest.fixture(scope="module")
@@ -189,15 +154,6 @@ def teacher(tmp_path_factory):
     scatter_weights(model)
     model.save_pretrained(path, VOCABULARY)
     return path
-
-
-@pytest.mark.slow
-def test_a_distilled_pretraining_run_resumes(records, teacher, tmp_path, monkeypatch):
-    run = {**RUN, "distillation": Distillation(teacher, ALL_TERMS)}
-    pretrain(tmp_path / "whole", records, **run)
-    train_until_killed(monkeypatch, 6, tmp_path / "killed", records, **run)
-    pretrain(tmp_path / "killed", records, **run)
-    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
 
 
 def test_a_run_does_not_store_its_teacher(records, teacher, tmp_path, eagerly):
@@ -226,36 +182,33 @@ def test_a_classifier_learns_from_the_layers_of_its_teacher(tmp_path, eagerly):
         small.fit(TEXTS, LABELS, class_weight="balanced", validation_split=0.5, **options)
 
 
+TWO_LAYERS = CONFIG.replace(num_hidden_layers=2)
+OTHER_VOCABULARY = Vocabulary([*VOCABULARY.tokens[:-1], "z"])
+LONGFORMER = config_of_family("longformer")
+
+
 @pytest.mark.parametrize(
     ("student", "teacher", "arguments", "message"),
     [
-        ({}, {"num_hidden_layers": 2}, {"layer_map": [1, 0]}, r"layer_map must have 1 numbers from 0 to 1.*: \[1, 0\]"),
-        ({}, {"num_hidden_layers": 2}, {"layer_map": [2]}, r"layer_map must have 1 numbers from 0 to 1.*: \[2\]"),
-        ({"num_hidden_layers": 2}, {}, {}, "The student has 2 layers and the teacher 1. Give layer_map"),
-        ({}, {"vocab_size": 14}, {}, "The teacher has another vocabulary than the student \\(14 and 13 tokens\\)"),
-        ({}, {"num_attention_heads": 4}, {}, "needs as many attention heads .* Received: 2 and 4"),
+        (CONFIG, TWO_LAYERS, {"layer_map": [1, 0]}, r"layer_map must have 1 numbers from 0 to 1.*: \[1, 0\]"),
+        (CONFIG, TWO_LAYERS, {"layer_map": [2]}, r"layer_map must have 1 numbers from 0 to 1.*: \[2\]"),
+        (TWO_LAYERS, CONFIG, {}, "The student has 2 layers and the teacher 1. Give layer_map"),
+        (CONFIG, CONFIG.replace(vocab_size=14), {}, r"another vocabulary than the student \(14 and 13 tokens\)"),
+        (CONFIG, CONFIG, {"terms": ["soft_targets"]}, "The teacher has another vocabulary than the student"),
+        (CONFIG, CONFIG.replace(num_attention_heads=4), {}, "needs as many attention heads .* Received: 2 and 4"),
+        (LONGFORMER, LONGFORMER, {}, "The student is a LongEncoder, which has no score for each pair of tokens"),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_refused(student, teacher, arguments, message):
-    models = pair_of(CONFIG.replace(**student), CONFIG.replace(**teacher))
+    models = pair_of(student, teacher)
+    if "terms" in arguments:
+        models[0].vocabulary, models[1].vocabulary = VOCABULARY, OTHER_VOCABULARY
     with pytest.raises(InputError, match=message):
-        Distiller(*models, ["attention_scores"], **arguments)
-
-
-def test_another_vocabulary_of_the_same_size_and_a_family_without_scores_for_all_pairs_are_refused():
-    student, teacher = pair_of(CONFIG, CONFIG)
-    student.vocabulary, teacher.vocabulary = VOCABULARY, Vocabulary([*VOCABULARY.tokens[:-1], "z"])
-    with pytest.raises(InputError, match="The teacher has another vocabulary than the student"):
-        Distiller(student, teacher, ["soft_targets"])
-    config = config_of_family("longformer")
-    with pytest.raises(InputError, match="The student is a LongEncoder, which has no score for each pair of tokens"):
-        Distiller(*pair_of(config, config), ["attention_scores"])
+        Distiller(*models, **{"terms": ["attention_scores"], **arguments})
 
 
 def test_an_encoder_cannot_teach_logits(records, tmp_path):
-    encoder = make_encoder(CONFIG)
-    encoder.vocabulary = VOCABULARY
-    encoder.save_pretrained(tmp_path / "encoder")
+    make_encoder(CONFIG).save_pretrained(tmp_path / "encoder", VOCABULARY)
     with pytest.raises(InputError, match="has no masked_lm_head, so the terms soft_targets and predictions cannot"):
         pretrain(tmp_path / "run", records, **RUN, distillation=Distillation(tmp_path / "encoder"))
 

@@ -127,19 +127,16 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_used(
     assert_same_run(finished, run, 12)
 
 
-def test_with_no_other_checkpoint_a_damaged_one_is_an_error(records, killed, tmp_path, monkeypatch):
+def test_an_only_checkpoint_that_is_damaged_or_of_another_model_is_an_error(records, killed, tmp_path, monkeypatch):
     run = shutil.copytree(killed, tmp_path / "run")
     shutil.rmtree(run / "checkpoints" / "step-00000002")
-    DAMAGES["cut off"](run / "checkpoints" / "step-00000004" / "state.npz")
-    with pytest.raises(InputError, match=r"step-00000004 is damaged .* there is none before it. Remove it to start"):
-        train(monkeypatch, run, records)
-
-
-def test_a_checkpoint_of_another_model_is_an_error(records, killed, tmp_path, monkeypatch):
-    run = shutil.copytree(killed, tmp_path / "run")
+    state = run / "checkpoints" / "step-00000004" / "state.npz"
     smaller = {name: values[:1] for name, values in state_of(run, 4).items() if values.ndim}
-    np.savez(run / "checkpoints" / "step-00000004" / "state.npz", **smaller)
+    np.savez(state, **smaller)
     with pytest.raises(InputError, match=r"step-00000004 belongs to another model: it has no .* of shape \(13, 16\)"):
+        train(monkeypatch, run, records)
+    DAMAGES["cut off"](state)
+    with pytest.raises(InputError, match=r"step-00000004 is damaged .* there is none before it. Remove it to start"):
         train(monkeypatch, run, records)
 
 

@@ -156,9 +156,26 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         tied = member(values, "proj_share_all_but_first", bool, file, True)
         values["tie_projs"] = [False] + [tied] * len(_cutoffs(values, file))
     config = _config({**values, "proj_same_dim": values["div_val"] != 1}, file)
-    weights_path, stored = hugging_face.read_weights(path, trust_pickle)
+    weights_path, stored, is_tensorflow = hugging_face.read_weights(path, trust_pickle)
+    if is_tensorflow:
+        _check_tied(weights_path, stored, config)
     tensors, ignored = _named(weights_path, stored, _hugging_face_table(config), config)
     return _checkpoint(path, "Hugging Face TransfoXLLMHeadModel", config, tensors, ignored)
+
+
+def _check_tied(path: str, stored: Mapping[str, StoredTensor], config: TransformerXLConfig) -> None:
+    """Raises `InputError` if a softmax has other tables than the embeddings. TensorFlow's class trains both."""
+    for number, cluster in enumerate(config.clusters):
+        names = {f"crit.out_layers.{number}.weight": f"transformer.word_emb.emb_layers.{number}.weight"}
+        if cluster.is_tied:
+            names[f"crit.out_projs.{number}"] = f"transformer.word_emb.emb_projs.{number}"
+        for name, shared in names.items():
+            found = [stored[one].read() for one in (name, shared) if one in stored]
+            if len(found) == 2 and not np.array_equal(*found):
+                raise InputError(
+                    f"{path}: {name} and {shared} differ, as after a training in TensorFlow. Only a Transformer-XL "
+                    "whose softmax has the tables of the embeddings can be read."
+                )
 
 
 def read_official(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:

@@ -71,7 +71,7 @@ def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     different = [one[0] for one, other in pairs if one != other]
     if different:
         raise InputError(f"{file}: encoder and decoder need the same config. They differ in {', '.join(different)}.")
-    _, stored = read_weights(path, trust_pickle)
+    _, stored, _ = read_weights(path, trust_pickle)
     table = config.family.hugging_face.names(config, None)
     tensors, ignored = {}, []
     for part in (form.ENCODER, form.DECODER, form.CROSS_ATTENTION):

@@ -62,14 +62,6 @@ def test_data_sets_take_turns_if_they_are_asked_to(sampler, model, parts):
     assert rows.in_turns == (sampler == "round_robin")
 
 
-@pytest.mark.slow
-def test_one_traced_step_trains_on_all_data_sets(model, parts):
-    for steps in (1, 2):
-        model.compile(AdamW(3e-3), jit_compile=False, gradient_accumulation_steps=steps)
-        history = model.fit(DataSets(parts), batch_size=4, epochs=30, verbose=0).history["loss"]
-        assert history[-1] < 0.9 * history[0]
-
-
 def test_a_teacher_teaches_what_its_predictions_would(eagerly, model, ranker):
     columns = [TEXTS, OTHERS, WRONG]
     scores = ranker.predict(tuple(columns), verbose=0)

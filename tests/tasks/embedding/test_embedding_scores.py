@@ -83,23 +83,31 @@ def test_a_ranking_of_equal_scores_is_no_success():
     assert RankingTask.scores(None, examples, answers, is_worst=True)["mrr@10"] == pytest.approx((1 / 3 + 1 / 2) / 2)
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_vectors_that_are_no_numbers_have_no_scores(wrong):
-    vectors = np.full((2, 2, 4), wrong, np.float32)
-    with np.errstate(invalid="ignore"):
-        with pytest.raises(InputError, match="for 2 of 2 texts are not numbers, the first is text 1. The training has"):
-            pair_scores([["q", "r"], ["a", "b"]], vectors)
-        with pytest.raises(InputError, match="are not numbers"):
-            label_scores(vectors[:, 0], ["a", "a"])
+TWO_PAIRS, THREE_VECTORS = [["q", "r"], ["a", "b"]], np.array([[1, 0], [1, 0.1], [0, 1]])
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(InputError, match="must be equally many. Received: 1 and 2"):
-        retrieval_scores([[1]], [{1}, {2}])
-    with pytest.raises(InputError, match="Query 2 has no relevant document. Leave it out."):
-        retrieval_scores([[1], [2]], [{1}, set()])
-    with pytest.raises(InputError, match="needs at least two texts. Received: 1"):
-        label_scores(np.ones((1, 2)), ["a"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda: retrieval_scores([[1]], [{1}, {2}]), "must be equally many. Received: 1 and 2"),
+        (lambda: retrieval_scores([[1], [2]], [{1}, set()]), "Query 2 has no relevant document. Leave it out."),
+        (lambda: retrieval_scores(["12"], [["12"]]), "A ranking must be a list. Received: '12'"),
+        (lambda: retrieval_scores([[7, 8]], [pandas.Series([7])]), "The relevant documents of query 1 .*Give a list"),
+        (lambda: label_scores(np.ones((1, 2)), ["a"]), "needs at least two texts. Received: 1"),
+        (lambda: label_scores(THREE_VECTORS, "aab"), "labels must be a list. Received: 'aab'"),
+        (lambda: label_scores(THREE_VECTORS, ["a", "b"]), "Every text needs a label. Received: 3 vectors and 2 labels"),
+        (lambda: label_scores(np.full((2, 4), np.inf), ["a", "a"]), "are not numbers"),
+        (
+            lambda: pair_scores(("ab", "cd"), THREE_VECTORS[:2, None]),
+            "A column of texts must be a list. Received: 'ab'",
+        ),
+        (lambda: pair_scores(TWO_PAIRS, np.full((2, 2, 4), np.nan)), "2 of 2 texts are not numbers, the first is tex"),
+    ],
+)
+def test_bad_input_is_refused(score, message):
+    with pytest.raises(InputError, match=message):
+        score()
 
 
 def test_a_document_that_comes_again_counts_once():
@@ -109,19 +117,8 @@ def test_a_document_that_comes_again_counts_once():
 def test_relevant_documents_are_ids_or_those_with_a_grade_above_0():
     for relevant in ("12", ["12"], {"12": 2, "1": 0}, pandas.Series({"12": 1, "1": 0, "2": -1})):
         assert retrieval_scores([["1", "12"]], [relevant], ks=1)["mrr@10"] == 0.5
-    with pytest.raises(InputError, match="A ranking must be a list. Received: '12'"):
-        retrieval_scores(["12"], [["12"]])
-    with pytest.raises(InputError, match="The relevant documents of query 1 are .*Give a list of ids"):
-        retrieval_scores([[7, 8]], [pandas.Series([7])])
 
 
 def test_labels_of_texts_are_a_column_by_position():
-    vectors = np.array([[1, 0], [1, 0.1], [0, 1]])
     labels = pandas.Series(["a", "a", "b"], index=[2, 0, 1])
-    assert label_scores(vectors, labels) == label_scores(vectors, labels.tolist())
-    with pytest.raises(InputError, match="labels must be a list. Received: 'aab'"):
-        label_scores(vectors, "aab")
-    with pytest.raises(InputError, match="Every text needs a label. Received: 3 vectors and 2 labels"):
-        label_scores(vectors, ["a", "b"])
-    with pytest.raises(InputError, match="A column of texts must be a list. Received: 'ab'"):
-        pair_scores(("ab", "cd"), vectors[:2, None])
+    assert label_scores(THREE_VECTORS, labels) == label_scores(THREE_VECTORS, labels.tolist())

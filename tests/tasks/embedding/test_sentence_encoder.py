@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, change_json, random_checkpoint
+from tiny_checkpoints import CONFIG, FEATURES, change_json, random_checkpoint
 
 from keras_bert import AdamW, BertEncoder, InputError, SentenceEncoder
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -190,6 +190,7 @@ def test_the_examples_select_the_loss_and_the_scores(eagerly, folder):
     ("x", "y", "loss", "message"),
     [
         (TEXTS, None, None, "nothing to learn from single texts"),
+        (TEXTS, OTHERS, None, "label of its own, 'quick the fox' and others.*two columns"),
         ((TEXTS, OTHERS[:3]), None, None, "equally long. Received: 4 texts in column 1, 3 in column 2"),
         ((TEXTS, ["a", "b", " ", "d"]), None, None, "row 2, counted from 0: its text of column 2 is ' '"),
         (SIMILAR, [0.0, 1.0, 5.0, 0.2], "cosine", "between -1 and 1.*Received: 5.0.*Divide scores"),
@@ -385,12 +386,3 @@ def test_the_length_of_a_tokenizer_counts_where_no_other_is_named(sentence_folde
     assert encoder(sentence_folder).max_seq_length == 7
     change_json(sentence_folder / "tokenizer_config.json", model_max_length=10**30)
     assert encoder(sentence_folder).max_seq_length == CONFIG.max_sequence_length
-
-
-def test_second_texts_are_no_labels():
-    """`fit(texts, second_texts)` would learn nothing: no two texts have the same label."""
-    encoder = SentenceEncoder(CONFIG)
-    encoder.vocabulary = VOCABULARY
-    for verb in (encoder.fit, encoder.evaluate):
-        with pytest.raises(InputError, match="label of its own, 'quick the fox' and others.*two columns"):
-            verb(TEXTS, OTHERS, verbose=0)

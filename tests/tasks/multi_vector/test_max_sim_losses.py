@@ -106,11 +106,10 @@ def test_a_document_without_tokens_has_a_finite_gradient(name):
     assert all(np.isfinite(gradient).all() for gradient in tape.gradient(value, vectors))
 
 
-def test_losses_have_names_and_checked_arguments():
+def test_losses_have_names():
     assert as_loss("margin_mse") == MaxSimMarginMSE()
     assert as_loss(None) is None
-    for make, message in (
-        (lambda: as_loss("hinge"), "loss must be a MaxSimLoss or one of: in_batch_negatives, distillation, margin_mse"),
+    with pytest.raises(
+        InputError, match="loss must be a MaxSimLoss or one of: in_batch_negatives, distillation, margin"
     ):
-        with pytest.raises(InputError, match=message):
-            make()
+        as_loss("hinge")

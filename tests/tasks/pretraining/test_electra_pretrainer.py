@@ -151,18 +151,6 @@ def test_packed_rows_have_the_loss_of_their_sequences_alone(size):
     assert results[1] == pytest.approx(results[0], rel=1e-5)
 
 
-@pytest.mark.slow
-def test_fit_learns_random_records_by_heart_in_16_bits_with_xla():
-    keras.utils.set_random_seed(1)
-    config = micro_config(hidden_size=32, embedding_size=16, intermediate_size=64)
-    model = ElectraPretrainer(config, generator_hidden_size=0.5, dtype="mixed_bfloat16")
-    model.compile(keras.optimizers.Adam(1e-2), jit_compile=True)
-    history = model.fit(records(), batch_size=6, epochs=150, verbose=0).history
-    assert history["masked_lm_loss"][-1] < 0.3
-    assert history["disc_loss"][-1] < 0.5 * history["disc_loss"][0]
-    assert model.predict(records(), verbose=0)["disc_logits"].dtype == "float32"
-
-
 def test_generator_and_discriminator_are_checkpoints_of_their_own(tmp_path):
     model = pretrainer(micro_config(embedding_size=4), generator_hidden_size=0.5)
     x = records()
@@ -240,12 +228,10 @@ RUN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["electra", "deberta-v2"])
-def test_a_killed_run_draws_the_same_tokens(family, tmp_path, monkeypatch):
+def test_a_killed_run_draws_the_same_tokens(tmp_path, monkeypatch):
     path = tiny_pretraining.write_records(tmp_path / "train.tfrecord", masked=False)
-    run = {**RUN, "config": BertConfig.from_dict({**tiny_pretraining.CONFIG.to_dict(), "model_type": family})}
-    train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **run)
-    killed, whole = (pretrain(tmp_path / name, path, **run) for name in ("killed", "whole"))
+    train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **RUN)
+    killed, whole = (pretrain(tmp_path / name, path, **RUN) for name in ("killed", "whole"))
     for one, other in zip(killed.weights, whole.weights, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tiny
@@ -6,7 +5,6 @@ import tiny_pretraining
 from numpy_bert import ACTIVATIONS, NumpyBert, log_likelihood, scatter_weights, weights_by_name
 from pretraining_runs import RUN, pretrain
 from slow_parameters import slow_except
-from training.test_pretraining import train_until_killed
 
 from keras_bert import BertPretrainer, InputError, SpanPretrainer, pretraining_dataset
 from keras_bert.checkpoints.formats import read_checkpoint
@@ -97,16 +95,6 @@ def test_the_boundary_loss_is_that_of_the_paper_in_numpy(activation):
     assert MAX_SPAN_TOKENS == 20
 
 
-@pytest.mark.slow
-def test_fit_learns_random_records_by_heart_in_16_bits_with_xla():
-    keras.utils.set_random_seed(1)
-    model = SpanPretrainer(config(hidden_size=32, hidden_dropout_prob=0.0), dtype="mixed_bfloat16")
-    model.compile(keras.optimizers.Adam(1e-2), jit_compile=True)
-    history = model.fit(records(), epochs=150, verbose=0).history
-    assert history["span_boundary_loss"][-1] < 0.3
-    assert history["masked_lm_loss"][-1] < 0.3
-
-
 def test_the_checkpoint_is_a_bert_and_goes_on_with_its_head(tmp_path, capsys):
     model = compiled()
     model.save_pretrained(tmp_path / "ours")
@@ -125,15 +113,6 @@ def test_the_checkpoint_is_a_bert_and_goes_on_with_its_head(tmp_path, capsys):
 
 
 RUN = {**RUN, "objective": "span_boundary", "masking": {"masked_lm_prob": 0.4}}
-
-
-@pytest.mark.slow
-def test_a_killed_run_masks_spans_and_ends_with_the_same_weights(tmp_path, monkeypatch):
-    path = tiny_pretraining.write_records(tmp_path / "train.tfrecord", masked=False)
-    train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **RUN)
-    killed, whole = (pretrain(tmp_path / name, path, **RUN) for name in ("killed", "whole"))
-    for one, other in zip(killed.weights, whole.weights, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_a_run_masks_spans_and_is_evaluated_by_its_objective(tmp_path, eagerly):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from places import TESTS
 from recorded_folders import recorded_folder
+from tasks.embedding.test_embedding_losses import loss_and_gradient
 from tiny_checkpoints import CONFIG, VOCABULARY, change_json, random_checkpoint
 
 from keras_bert import BertEncoder, InputError, MaskedLM, SparseEncoder
@@ -140,14 +141,6 @@ def test_a_prompt_for_documents_has_the_name_that_counts_there(tmp_path):
 VECTORS = np.array(GOLDEN["vectors"])
 
 
-def loss_and_gradient(loss, vectors, **others):
-    vectors = tf.constant(vectors, tf.float64)
-    with tf.GradientTape() as tape:
-        tape.watch(vectors)
-        value = loss(vectors, **others)
-    return float(value), np.asarray(tape.gradient(value, vectors))
-
-
 @pytest.mark.parametrize("name", GOLDEN["cases"])
 def test_a_loss_and_its_gradient_are_those_of_sentence_transformers(name):
     texts, teacher, arguments = GOLDEN["cases"][name]
@@ -202,10 +195,7 @@ def test_static_queries_are_not_regularised():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"document_regularizer_weight": -1e-5},
-            "document_regularizer_weight must be .* at least 0. Received: -1e-0",
-        ),
+        ({"document_regularizer_weight": -1e-5}, "document_regularizer_weight must be .* at least 0. Received: -1e-0"),
         ({"query_regularizer_weight": -1}, "query_regularizer_weight must be a number of at least 0. Received: -1"),
         ({"query_regularizer_weight": "big"}, "query_regularizer_weight must be .* at least 0. Received: 'big'"),
         ({"document_regularizer_threshold": -1}, "document_regularizer_threshold must be a whole number of at least 0"),
@@ -215,12 +205,9 @@ def test_static_queries_are_not_regularised():
         ({"warmup_ratio": 1.5}, "warmup_ratio must be .* at most 1. Received: 1.5"),
     ],
 )
-def test_an_argument_out_of_range_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        SpladeLoss(**arguments)
-
-
-def test_a_loss_is_named_or_refused():
+def test_a_loss_is_named_and_an_argument_out_of_range_is_refused(arguments, message):
     assert as_splade_loss("margin_mse") == SpladeLoss("margin_mse")
     with pytest.raises(InputError, match="a SpladeLoss, 'in_batch_negatives' or 'margin_mse'. Received: 3"):
         as_splade_loss(3)
+    with pytest.raises(InputError, match=message):
+        SpladeLoss(**arguments)

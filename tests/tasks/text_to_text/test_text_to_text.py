@@ -237,18 +237,6 @@ def test_texts_and_scores_are_those_of_the_ids(theirs, without_graphs):
     assert scores["loss"] < theirs.evaluate(SOURCES, SOURCES, verbose=0)["loss"]
 
 
-def test_parts_of_a_batch_give_the_update_of_the_whole_batch(without_graphs):
-    models = [small(), small()]
-    for model, parts in zip(models, (1, 3), strict=True):
-        for layer in model._flatten_layers():
-            if isinstance(layer, keras.layers.Dropout):
-                layer.rate = 0.0
-        model.compile(optimizer=keras.optimizers.SGD(0.1), gradient_accumulation_steps=parts)
-        model.fit(batch(), batch_size=100, epochs=1, verbose=0)
-    for one, other in zip(models[0].weights, models[1].weights, strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=2e-6)
-
-
 def test_a_model_trains_in_bfloat16(without_graphs):
     model = small(dtype="mixed_bfloat16")
     model.fit(SOURCES, TARGETS, epochs=1, verbose=0)
