@@ -2,7 +2,9 @@
 
 __version__: str
 
+from keras_bert.checkpoints.adapter_writer import save_adapter as save_adapter
 from keras_bert.config import BertConfig as BertConfig
+from keras_bert.embeddings.bge_m3 import BgeM3 as BgeM3
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives as mine_hard_negatives
 from keras_bert.embeddings.static_distillation import distil_static as distil_static
 from keras_bert.embeddings.summarization import summarize as summarize

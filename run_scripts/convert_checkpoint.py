@@ -50,11 +50,12 @@ def define_flags() -> None:
         "The casing, if the input does not state it or states it wrongly. By default it is detected.",
     )
     flags.DEFINE_bool("trust_pickle", False, "Whether a pytorch_model.bin may run code, which tensors do not need.")
+    flags.DEFINE_string("base", None, "The base model of an adapter of PEFT. By default the one that it names.")
 
 
 def main():
     arguments = flags.FLAGS
-    reading = {"do_lower_case": arguments.do_lower_case, "trust_pickle": arguments.trust_pickle}
+    reading = {name: getattr(arguments, name) for name in ("do_lower_case", "trust_pickle", "base")}
     is_static = arguments.static_size is not None
     refuse_flags_without_effect(is_static, "without --static_size", "texts_file")
     refuse_flags_without_effect(

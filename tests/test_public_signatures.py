@@ -37,7 +37,7 @@ REQUIRED = {
     "num_warmup_steps": 1,
     "num_decay_steps": 1,
 }
-MADE_OTHERWISE = {"InputError", "Encoder", "BytePairTokenizer", "SentencePieceTokenizer", "VectorIndex"}
+MADE_OTHERWISE = {"BgeM3", "InputError", "Encoder", "BytePairTokenizer", "SentencePieceTokenizer", "VectorIndex"}
 SPECIAL = {"TransformerXL": {"config": BertConfig.from_size("transformer-xl-enwik8", num_hidden_layers=1)}}
 PUBLIC = {name: getattr(keras_bert, name) for name in keras_bert.__all__ if name != "__version__"}
 CLASSES = {name: item for name, item in PUBLIC.items() if inspect.isclass(item)}

@@ -16,6 +16,8 @@ model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: reads and writes folders
 hugging_face_config.py      transformers: settings and labels in config.json
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
+peft_adapter.py             adapters of PEFT: reads them, merged into their base models
+adapter_writer.py           writes the LoRA of a model as an adapter of PEFT
 sentence_transformers.py    modules and settings of sentence-transformers, for the readers and writers in tasks/
 static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets: names, settings, reading

@@ -32,6 +32,7 @@ SPAN_BOUNDARY = "span_boundary_head"  # of SpanBERT's pre-training
 GENERATOR = "generator"  # the masked LM that replaces tokens in pre-training
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling, or of each token
 QUERY_WEIGHTS = "query_weights"  # of the tokens of static queries
+TOKEN_SCORES, TOKEN_VECTORS = "token_scores", "token_vectors"  # bge-m3: dense layers of each token
 
 # The kind of a checkpoint that is a model in memory.
 MODEL = "model"
@@ -154,6 +155,20 @@ class BertCheckpoint:
             return self
         tensors[TOKEN_EMBEDDINGS] = table.changed(table.shape, lambda rows: rows + difference.read())
         return self.replace(tensors=tensors)
+
+    def with_pooler_of_masked_lm(self) -> "BertCheckpoint":
+        """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
+
+        A pooler beside a masked-LM head is replaced: pre-training does not train it.
+        """
+        if not (self.config.family.pooler_is_masked_lm_head and MASKED_LM in self.heads):
+            return self
+        copied = {
+            f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
+        }
+        return self.replace(tensors={**self.tensors, **copied})
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -19,11 +19,12 @@ def convert_checkpoint(
     new_tokens: Sequence[str] = (),
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
+    base: str | os.PathLike | None = None,
 ) -> list[str]:
     """Writes a checkpoint in another format. At most one tensor is in memory at a time.
 
     Args:
-        input_path, do_lower_case, trust_pickle: see `formats.read_checkpoint`.
+        input_path, do_lower_case, trust_pickle, base: see `formats.read_checkpoint`.
         output_path: a new or empty folder.
         format: one of `formats.WRITERS`.
         max_position_embeddings, new_tokens: see `resizing.resized`.
@@ -38,7 +39,7 @@ def convert_checkpoint(
     formats.check_format(format)
     check_output_folder(output_path)
     with long_work(f"converting {os.fspath(input_path)}"):
-        checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle)
+        checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle, base)
         checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
         if max_positions is not None:
             checkpoint = extended_to_long_rows(checkpoint, max_positions)

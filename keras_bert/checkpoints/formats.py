@@ -5,7 +5,15 @@ import os
 import re
 from collections.abc import Callable
 
-from keras_bert.checkpoints import google, hugging_face, keras_hub, model_folder, model_garden, static_embedding
+from keras_bert.checkpoints import (
+    google,
+    hugging_face,
+    keras_hub,
+    model_folder,
+    model_garden,
+    peft_adapter,
+    static_embedding,
+)
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
@@ -31,25 +39,38 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def read_checkpoint(
-    path: str | os.PathLike, do_lower_case: bool | None = None, trust_pickle: bool = False
+    path: str | os.PathLike,
+    do_lower_case: bool | None = None,
+    trust_pickle: bool = False,
+    base: str | os.PathLike | None = None,
 ) -> BertCheckpoint:
     """Reads a checkpoint of any format. Tensors are read on demand.
 
     Args:
         path: a model folder of keras_bert, a folder or prefix of a TensorFlow checkpoint of google-research/bert or
-            TF Model Garden, a folder of Hugging Face, a preset folder of KerasHub, or `hf://owner/name`.
+            TF Model Garden, a folder of Hugging Face, a preset folder of KerasHub, a folder with an adapter of PEFT, or
+            `hf://owner/name`.
         do_lower_case: the casing, if the files do not state it or state it wrongly.
         trust_pickle: whether a `pytorch_model.bin` may run code.
+        base: the base model of an adapter, a path as above; None for the one that the adapter names.
 
     Raises:
         InputError: the format is unknown, a file is missing, damaged or a link out of the folder, or files contradict
             each other.
     """
     path = os.fspath(path)
-    folder = download(path) if path.startswith(HUB_PREFIX) else path
-    place = folder if os.path.isdir(folder) else os.path.dirname(folder) or os.curdir
-    check_links(place, keras_hub.ASSETS)
-    checkpoint = _read(folder, trust_pickle).replace(path=path)
+    folder = _local_folder(path)
+    if peft_adapter.is_adapter(folder):
+        base = peft_adapter.base_of(path, folder, base)
+        base_folder = _local_folder(base)
+        if peft_adapter.is_adapter(base_folder):
+            raise InputError(f"{path}: the base model {base} is an adapter too. Merge that one first.")
+        checkpoint = _read(base_folder, trust_pickle).replace(path=base)
+        checkpoint = peft_adapter.with_adapter(checkpoint, folder, trust_pickle).replace(path=path)
+    elif base is not None:
+        raise InputError(f"{path} has no {peft_adapter.ADAPTER_FILE}, so it needs no base model. Leave base out.")
+    else:
+        checkpoint = _read(folder, trust_pickle).replace(path=path)
     if checkpoint.tokenizer is None:
         note = "there is no vocabulary, so the model takes token ids but no texts"
         checkpoint = checkpoint.replace(remarks=(*checkpoint.remarks, note))
@@ -112,6 +133,14 @@ def check_format(format: str) -> None:
         )
     if format not in WRITERS:
         raise InputError(f"Unknown format {format!r}. Use one of: {', '.join(WRITERS)}")
+
+
+def _local_folder(path: str) -> str:
+    """Returns the local path of a checkpoint, after checking that no file there is a link out of its folder."""
+    folder = download(path) if path.startswith(HUB_PREFIX) else path
+    place = folder if os.path.isdir(folder) else os.path.dirname(folder) or os.curdir
+    check_links(place, keras_hub.ASSETS)
+    return folder
 
 
 def _read(path: str, trust_pickle: bool) -> BertCheckpoint:

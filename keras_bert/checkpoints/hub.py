@@ -15,6 +15,8 @@ _PATTERNS = [
     "*merges.txt",
     "*.model",
     "artifact.metadata",
+    "sparse_linear.pt",
+    "colbert_linear.pt",
     "*.spm",
     "*.safetensors",
     "*.weights.h5",

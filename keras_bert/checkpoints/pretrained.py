@@ -34,6 +34,7 @@ def from_pretrained(
     keep_layers: Sequence[int] | None = None,
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
+    base: str | os.PathLike | None = None,
     **arguments,
 ):
     """Returns a model with the weights of a checkpoint of any format; the arguments are those of
@@ -43,7 +44,7 @@ def from_pretrained(
         model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
             selects the encoder of the checkpoint's family.
     """
-    checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
+    checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle, base)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)
 
 
@@ -61,7 +62,9 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is not checkpoint.model_class:
         checkpoint = checkpoint.with_whole_table()
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    checkpoint = _with_pooler(model_class, checkpoint)
+    needed = heads_of(model_class)
+    if needed and MASKED_LM not in needed:
+        checkpoint = checkpoint.with_pooler_of_masked_lm()
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -99,7 +102,7 @@ def save_pretrained(
             format cannot hold this model or its optimizer.
     """
     checkpoint = checkpoint_of(model, vocabulary)
-    untrained = _untrained_parts(model)
+    untrained = untrained_parts(model)
     kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in untrained}
     checkpoint = checkpoint.replace(tensors=kept)
     if include_optimizer:
@@ -178,23 +181,6 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
     return given == stored or (stored == made_up and len(given) == len(stored))
 
 
-def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoint:
-    """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
-
-    A pooler beside a masked-LM head is replaced: pre-training does not train it.
-    """
-    heads = heads_of(model_class)
-    is_task = bool(heads) and MASKED_LM not in heads
-    if not (is_task and checkpoint.config.family.pooler_is_masked_lm_head and MASKED_LM in checkpoint.heads):
-        return checkpoint
-    copied = {
-        f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
-        for name, tensor in checkpoint.tensors.items()
-        if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
-    }
-    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
-
-
 def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
     """Initialises the variables of a model from a checkpoint; returns the new and the loaded parts."""
     weights = model_weights(model)
@@ -240,7 +226,7 @@ def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> Non
         one.new_parts = NewParts({part: weights[part] for part in sorted(parts)}, checkpoint.path)
 
 
-def _untrained_parts(model) -> set[str]:
+def untrained_parts(model) -> set[str]:
     """Returns the new, untrained parts of a model, including parts that it does not use."""
     parts = set(model.new_parts.untrained())
     return parts if model.uses_pooler else parts | set(model.encoder.new_parts.untrained())

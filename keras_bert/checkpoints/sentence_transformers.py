@@ -302,6 +302,27 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
     return file, read_torch_file(file, trust_pickle)
 
 
+def read_token_layer(
+    checkpoint: BertCheckpoint, folder: ModelFolder, name: str, part: str, units: int | None = None
+) -> BertCheckpoint:
+    """Returns the checkpoint with the dense layer of tokens in `<name>.pt`, a file of bge-m3; unchanged without one.
+
+    Args:
+        part: what the names of the kernel and the bias begin with here.
+        units: the number of outputs; None for any.
+    """
+    file = os.path.join(folder.path, f"{name}.pt")
+    if not os.path.isfile(file):
+        return checkpoint
+    stored, width = read_torch_file(file, folder.trust_pickle), checkpoint.config.hidden_size
+    shapes = {key: list(tensor.shape) for key, tensor in stored.items()}
+    units = units or next(iter(shapes.get("bias", ())), 0)
+    if shapes != {"weight": [units, width], "bias": [units]}:
+        raise InputError(f"{file} needs a weight [{units or 'outputs'}, {width}] and its bias. Received: {shapes}")
+    kernel = stored["weight"].changed((width, units), lambda array: array.T)
+    return checkpoint.replace(tensors={**checkpoint.tensors, f"{part}/kernel": kernel, f"{part}/bias": stored["bias"]})
+
+
 def write_dense(
     checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int, **names: str
 ) -> int:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member, read_json_object
 
 # The family of a model that cannot be read -> what is missing, and what is near.
 _ROTARY = "its rotary encoder is missing. Near: ModernBERT and all-mpnet-base-v2 for English"
@@ -42,7 +41,6 @@ _FILES = {
         "Give the folder of the model that was exported, with its model.safetensors; ONNX Runtime runs the graph.",
     ),
 }
-_ADAPTER_FILE = "adapter_config.json"
 
 
 def near_families(model_type: object, known: Collection[str]) -> str:
@@ -61,14 +59,6 @@ def check_readable(path: str) -> None:
     Args:
         path: a folder that has none of `hugging_face.WEIGHTS_FILES`.
     """
-    file = os.path.join(path, _ADAPTER_FILE)
-    if os.path.isfile(file):
-        base = member(read_json_object(file), "base_model_name_or_path", str, file)
-        raise InputError(
-            f"{path} has an adapter of PEFT only ({_ADAPTER_FILE}). Merge it into its base model"
-            + (f" {base!r:.100}" if base else "")
-            + " with PEFT's merge_and_unload(), save that model with save_pretrained, and give its folder."
-        )
     for folder in (path, os.path.join(path, "onnx")):
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for pattern, (what, way_out) in _FILES.items():

@@ -46,6 +46,20 @@ def vocabulary_weights(vectors, mask, table, bias, pooling: str = "max", activat
     return summed(vectors, is_token, table, bias)
 
 
+def largest_of_tokens(scores, ids, vocab_size: int):
+    """Returns the largest score of each token of the vocabulary in a text, float `[B, V]`; 0 where it is not there.
+
+    Args:
+        scores: float `[B, S]`, 0 or more.
+        ids: int `[B, S]`, the tokens that have them.
+        vocab_size: number of tokens V.
+    """
+    num_texts = ops.shape(ids)[0]
+    places = ops.expand_dims(ops.arange(num_texts, dtype="int32") * vocab_size, 1) + ops.cast(ids, "int32")
+    largest = ops.segment_max(ops.reshape(scores, (-1,)), ops.reshape(places, (-1,)), num_texts * vocab_size)
+    return ops.reshape(ops.relu(largest), (-1, vocab_size))  # segments without a score are very negative
+
+
 def _activated(logits, activation):
     weights = ops.log1p(ops.relu(logits))
     return ops.log1p(weights) if activation == "log1p_relu" else weights

@@ -272,6 +272,7 @@ class BertModel(keras.Model):
         keep_layers: Sequence[int] | None = None,
         do_lower_case: bool | None = None,
         trust_pickle: bool = False,
+        base: str | os.PathLike | None = None,
         **arguments: Any,
     ) -> _Model:
         """Reads a checkpoint of any format.
@@ -287,6 +288,7 @@ class BertModel(keras.Model):
             keep_layers: the numbers of the layers to keep, from 0, to start a small model from a large one.
             do_lower_case: the casing, if the files do not state it or state it wrongly.
             trust_pickle: whether a `pytorch_model.bin` may run code.
+            base: for a folder with an adapter of PEFT, its base model; None for the one that the adapter names.
             **arguments: the constructor's arguments besides the config, such as `labels`; each class shows its own. An
                 argument that is not given has the value that was saved; the default shown is for files without one.
 
@@ -307,6 +309,7 @@ class BertModel(keras.Model):
             keep_layers=keep_layers,
             do_lower_case=do_lower_case,
             trust_pickle=trust_pickle,
+            base=base,
             **arguments,
         )
 

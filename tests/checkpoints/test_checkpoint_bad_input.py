@@ -216,7 +216,7 @@ def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
         ("flax_model.msgpack", "Flax classes, .* from_flax=True"),
         ("model.onnx", "an exported graph, .* Give the folder of the model that was exported"),
         ("onnx/model_quantized.onnx", "no weights but 'onnx/model_quantized.onnx': an exported graph"),
-        ("adapter_model.safetensors", r"an adapter of PEFT only .* Merge it into its base model 'a/b' with PEFT's mer"),
+        ("adapter_model.safetensors", "the base model 'a/b' is not a folder on this machine. Give base=, its folder"),
     ],
 )
 def test_a_folder_with_weights_of_another_library_only_is_told_a_way_out(hugging_face, has_config, name, message):

@@ -11,18 +11,21 @@ import string
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint
+from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, TOKEN_VECTORS, BertCheckpoint, part_of
 from keras_bert.checkpoints.sentence_transformers import (
+    DOCUMENT,
     LENGTH_FILE,
     MODULE_CONFIG_FILE,
     MODULES_FILE,
     PROMPTS_FILE,
+    QUERY,
     SETTINGS_KEYS,
     TRANSFORMER,
     ModelFolder,
     config_of,
     longest_text,
     read_layers,
+    read_token_layer,
     settings_of_transformer,
     transformer_keys,
     write_dense,
@@ -51,9 +54,7 @@ _CLASSES = {
     _MASK: "sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
 }
 _LENGTHS = ("query_length", "document_length", "query_expansion")
-_MASK_KEYS = KnownKeys(
-    used=("skiplist_words",), fixed={"skiplist_tasks": (["document"], "document"), "keep_only_token_ids": ([],)}
-)
+_MASK_KEYS = KnownKeys(used=("skiplist_words", "skiplist_tasks"), fixed={"keep_only_token_ids": ([],)})
 _OF_TOKENS = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
 
 
@@ -65,6 +66,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """
     if (strings(folder.values, "architectures", folder.config_file) or [""])[0] == _STANFORD:
         return _as_stanford_model(checkpoint, folder)
+    checkpoint = read_token_layer(checkpoint, folder, "colbert_linear", TOKEN_VECTORS)
     modules, settings, file = folder.modules, folder.settings, folder.settings_file
     if not modules or settings.get("model_type") != _KIND:
         return checkpoint
@@ -78,16 +80,19 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
         )
     SETTINGS_KEYS.check(settings, file)
     dense, tensors = read_layers(modules, checkpoint.config.hidden_size, folder.trust_pickle, _TOKENS)
-    skiplist_words: list[str] = []
+    skiplist_words, skiplist_tasks = [], [DOCUMENT]
     for place in (place for kind, place in modules if kind == _MASK):
         values, name = config_of(place), os.path.join(place, MODULE_CONFIG_FILE)
         _MASK_KEYS.check(values, name)
         skiplist_words = strings(values, "skiplist_words", name) or []
+        if values.get("skiplist_tasks") not in (None, DOCUMENT):
+            skiplist_tasks = strings(values, "skiplist_tasks", name)
     arguments = {
         "dense": dense,
         "normalize": "Normalize" in kinds,
         **folder.prompts(),
         "skiplist_words": skiplist_words,
+        "skiplist_tasks": skiplist_tasks,
         **_read_lengths(modules[0][1], checkpoint.config),
         "similarity_fn_name": member(settings, "similarity_fn_name", str, file, "maxsim"),
     }
@@ -114,7 +119,7 @@ def write(checkpoint: BertCheckpoint, folder: str) -> tuple[str, ...]:
         width = write_dense(checkpoint, paths[1 + number], number, settings, width, **_OF_TOKENS)
     if arguments["normalize"]:
         write_json(os.path.join(paths[-2], MODULE_CONFIG_FILE), _OF_TOKENS)
-    mask = {"skiplist_words": list(arguments["skiplist_words"]), "skiplist_tasks": ["document"]}
+    mask = {"skiplist_words": list(arguments["skiplist_words"]), "skiplist_tasks": arguments["skiplist_tasks"]}
     write_json(os.path.join(paths[-1], MODULE_CONFIG_FILE), {**mask, "keep_only_token_ids": None})
     settings = {"model_type": _KIND, "similarity_fn_name": arguments["similarity_fn_name"]}
     settings |= {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
@@ -185,6 +190,23 @@ def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertC
     return _with_marks(checkpoint.replace(ignored=ignored), arguments["prompts"].values())
 
 
+def _as_bge_m3(checkpoint: BertCheckpoint) -> tuple[dict[str, Any], BertCheckpoint]:
+    """Returns the arguments for the layer of tokens of bge-m3, and the checkpoint with it as the dense layer.
+
+    All tokens but the first have a vector; a score is the mean over the tokens of the query.
+    """
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != SENTENCE_HEAD}
+    kernel, bias = (tensors.pop(f"{TOKEN_VECTORS}/{name}") for name in ("kernel", "bias"))
+    arguments = {
+        "dense": [{"units": kernel.shape[1], "activation": "linear", "use_bias": True}],
+        "skiplist_words": [] if checkpoint.vocabulary is None else [checkpoint.vocabulary.special_tokens.cls],
+        "skiplist_tasks": [QUERY, DOCUMENT],
+        "similarity_fn_name": "meanmaxsim",
+    }
+    prefix = f"{SENTENCE_HEAD}/dense_0"
+    return arguments, checkpoint.replace(tensors={**tensors, f"{prefix}/kernel": kernel, f"{prefix}/bias": bias})
+
+
 def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
     """Returns the constructor arguments of a `MultiVectorEncoder`, and the checkpoint.
 
@@ -202,6 +224,9 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
             f"{model_class.__name__} of sentence-transformers 6, or give dense=[...] and train it."
         )
     stated = dict(told)
+    if not told and TOKEN_VECTORS in checkpoint.heads:
+        stated, checkpoint = _as_bge_m3(checkpoint)
+        of_texts = {}
     if not told and of_texts.get("dense"):
         stated["dense"] = of_texts["dense"]  # as there, the layers of a text become those of each token
     found = {**stated, **arguments}

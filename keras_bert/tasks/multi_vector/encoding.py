@@ -39,6 +39,7 @@ class LateInteraction:
     document_length: int | None
     query_expansion: Mapping[str, Any] | None
     skiplist_words: Sequence[str]
+    skiplist_tasks: Sequence[str]
     similarity_fn_name: str
     prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
@@ -135,8 +136,10 @@ class LateInteraction:
             raise InputError(f"query_expansion: the token {token!r:.100} is not in the vocabulary. Leave it out.")
         return self.vocabulary.mask_id if token is None else self.vocabulary.ids[token]
 
-    def skipped_ids(self) -> list[int]:
-        """Returns the ids of the tokens that are left out of documents. Words that are not one token do not count."""
+    def skipped_ids(self, role: str) -> list[int]:
+        """Returns the ids of the tokens that texts in a role leave out. Words that are not one token do not count."""
+        if role not in self.skiplist_tasks:
+            return []
         return sorted(self.vocabulary.ids[word] for word in set(self.skiplist_words) if word in self.vocabulary.ids)
 
     def check_settings(self) -> None:
@@ -147,6 +150,8 @@ class LateInteraction:
         if not all(isinstance(word, str) for word in self.skiplist_words) or isinstance(self.skiplist_words, str):
             wrong = next((word for word in self.skiplist_words if not isinstance(word, str)), self.skiplist_words)
             raise InputError(f"skiplist_words must be a list of strings. Received: {wrong!r:.100}")
+        for role in self.skiplist_tasks:
+            check_choice("skiplist_tasks", role, (QUERY, DOCUMENT))
         check_choice("similarity_fn_name", self.similarity_fn_name, SIMILARITIES)
         expansion = self.query_expansion
         if expansion is not None and self.query_length is not None and self.query_length < expansion["length"]:
@@ -194,7 +199,7 @@ def rows_of(model, texts: Sequence[str], role: str, max_seq_length: int | None =
     length = model.longest(role, max_seq_length)
     rows, is_cut, _ = text_rows((prefix + text for text in texts), None, tokenizer_of(model), length)
     ids = rows.tokens[features.INPUT_IDS]
-    is_scored = np.ones_like(ids) if role == QUERY else 1 - np.isin(ids, model.skipped_ids()).astype(np.int32)
+    is_scored = 1 - np.isin(ids, model.skipped_ids(role)).astype(np.int32)
     masks = {features.INPUT_MASK: np.ones_like(ids), features.SCORE_MASK: is_scored}
     rows = dataclasses.replace(rows, tokens={**rows.tokens, **masks})
     return (_expanded(rows, model) if role == QUERY and model.query_expansion else rows), is_cut

@@ -22,6 +22,7 @@ MULTI_VECTOR_ENCODER = Task(
             "query_length": _LENGTH,
             "document_length": _LENGTH,
             "skiplist_words": Setting([], lambda value: isinstance(value, list)),
+            "skiplist_tasks": Setting(["document"], lambda value: isinstance(value, list)),
             "similarity_fn_name": Setting("maxsim", lambda value: isinstance(value, str)),
             **PROMPTS,
         },

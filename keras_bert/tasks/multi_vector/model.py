@@ -14,7 +14,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
-from keras_bert.tasks.multi_vector.encoding import QUERY, LateInteraction, checked_expansion
+from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import (
     DEFAULT_LOSSES,
     MaxSimInBatchNegatives,
@@ -65,6 +65,7 @@ class MultiVectorEncoder(LateInteraction, TextModel):
         query_length, document_length: longer texts are cut to this many tokens; None for the number of positions.
         skiplist_words: tokens whose vectors are left out of documents, such as punctuation. Words that are not one
             token do not count.
+        skiplist_tasks: the roles that the skip list holds for, "query" and "document".
         similarity_fn_name: `maxsim`, or `meanmaxsim`, which is divided by the number of the query's vectors.
 
     Call arguments:
@@ -104,6 +105,7 @@ class MultiVectorEncoder(LateInteraction, TextModel):
         query_length: int | None = None,
         document_length: int | None = None,
         skiplist_words: Sequence[str] = (),
+        skiplist_tasks: Sequence[str] = (DOCUMENT,),
         similarity_fn_name: str = "maxsim",
         **kwargs: Any,
     ):
@@ -112,7 +114,7 @@ class MultiVectorEncoder(LateInteraction, TextModel):
         self.query_expansion = checked_expansion(query_expansion)
         self.query_length, self.document_length = query_length, document_length
         self.skiplist_words = skiplist_words if isinstance(skiplist_words, str) else tuple(skiplist_words or ())
-        self.similarity_fn_name = similarity_fn_name
+        self.skiplist_tasks, self.similarity_fn_name = list(skiplist_tasks), similarity_fn_name
         self.check_settings()
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self._check_encoder()
@@ -212,6 +214,7 @@ class MultiVectorEncoder(LateInteraction, TextModel):
             "normalize": self.sentence_head.normalize,
             "query_expansion": self.query_expansion,
             "skiplist_words": list(self.skiplist_words),
+            "skiplist_tasks": self.skiplist_tasks,
         }
         names = ("prompts", "default_prompt", "query_length", "document_length", "similarity_fn_name")
         return {**super().get_config(), **arguments, **{name: getattr(self, name) for name in names}}

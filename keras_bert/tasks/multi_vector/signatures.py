@@ -30,7 +30,6 @@ def multi_vector_signatures(model, tokenizer, options: SignatureOptions) -> dict
     """
     check_room(options, 1, model.vocabulary)
     longest = min(options.max_seq_length, model.longest(DOCUMENT))
-    skipped = tf.constant(model.skipped_ids(), tf.int32)
 
     def runner(computes_padding: bool):
         def vectors_of(*rows):
@@ -45,16 +44,20 @@ def multi_vector_signatures(model, tokenizer, options: SignatureOptions) -> dict
     run_queries = runner(model.computes_padding)
     run_documents = runner(False) if model.computes_padding else run_queries
 
+    def scored(role, input_ids, mask):
+        skipped = tf.constant(model.skipped_ids(role), tf.int32)
+        return tf.where(tf.reduce_any(tf.equal(input_ids[:, :, tf.newaxis], skipped), axis=-1), 0, mask)
+
     def documents(input_ids, input_mask, segment_ids):
-        is_skipped = tf.reduce_any(tf.equal(input_ids[:, :, tf.newaxis], skipped), axis=-1)
-        mask = tf.where(is_skipped, 0, input_mask)
+        mask = scored(DOCUMENT, input_ids, input_mask)
         return _masked(run_documents(input_ids, input_mask, segment_ids), mask)
 
     @signature(text=([None], tf.string))
     def encode_query(text):
         pack = packer(model.vocabulary, model.longest(QUERY))
-        input_ids, input_mask, scored = _expanded(model, *pack([tokenize(QUERY, text)]))
-        return _masked(run_queries(input_ids, input_mask, tf.zeros_like(input_ids)), scored)
+        input_ids, input_mask, mask = _expanded(model, *pack([tokenize(QUERY, text)]))
+        mask = scored(QUERY, input_ids, mask)
+        return _masked(run_queries(input_ids, input_mask, tf.zeros_like(input_ids)), mask)
 
     @signature(text=([None], tf.string))
     def encode_document(text):

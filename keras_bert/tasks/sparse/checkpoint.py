@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import MASKED_LM, QUERY_WEIGHTS, BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.checkpoint import MASKED_LM, QUERY_WEIGHTS, TOKEN_SCORES, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE, read_tokenizer, write_tokenizer
 from keras_bert.checkpoints.safetensors_file import write_safetensors
 from keras_bert.checkpoints.sentence_transformers import (
@@ -38,6 +38,7 @@ from keras_bert.checkpoints.sentence_transformers import (
     longest_text,
     read_module_weights,
     read_router,
+    read_token_layer,
     transformer_keys,
     write_modules,
     write_router,
@@ -64,6 +65,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     Raises:
         InputError: a module or a setting is unknown, or a file is missing or damaged.
     """
+    checkpoint = read_token_layer(checkpoint, folder, "sparse_linear", TOKEN_SCORES, units=1)
     documents, queries, default_route = _documents_and_queries(folder)
     if not _has_pooling(documents):
         return checkpoint
@@ -194,6 +196,8 @@ def write(checkpoint: BertCheckpoint, folder: str) -> tuple[str, ...]:
     With static queries, the files of transformers are moved into the folder of the module for documents.
     """
     arguments, config = checkpoint.arguments[_KIND], checkpoint.config
+    if arguments["unscored_ids"] is not None:
+        raise InputError(f"sentence-transformers has no {_KIND} with scores of tokens. Write it as 'keras_bert'.")
     length = arguments["max_seq_length"] or config.max_sequence_length
     of_documents = [
         "sentence_transformers.base.modules.transformer.Transformer",
@@ -256,8 +260,11 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     """Returns the constructor arguments of a `SparseEncoder`, and the checkpoint.
 
     Raises:
-        InputError: there is no masked-LM head.
+        InputError: there is no masked-LM head, and no scores of tokens.
     """
+    if TOKEN_SCORES in checkpoint.heads:
+        told = {"unscored_ids": unscored_ids(checkpoint.tokenizer), **checkpoint.arguments.get(_KIND, {})}
+        return {**told, **arguments}, checkpoint
     if MASKED_LM not in checkpoint.heads:
         pooling = checkpoint.config.sentence_pooling
         stated = "" if pooling == "mean" else f" Its modules.json turns texts into vectors by {pooling[:100]!r}."
@@ -267,3 +274,10 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
             "MaskedLM.from_pretrained(path).fit(texts)."
         )
     return {**checkpoint.arguments.get(_KIND, {}), **arguments}, checkpoint
+
+
+def unscored_ids(tokenizer: TokenTable | None) -> list[int]:
+    """Returns the ids of the tokens without a score in bge-m3: [CLS], [SEP], padding and unknown tokens."""
+    if tokenizer is None:
+        return []
+    return sorted({tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, tokenizer.unk_id})

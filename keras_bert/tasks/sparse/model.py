@@ -1,6 +1,6 @@
 """`SparseEncoder`: a weight for each token of the vocabulary, for each text (SPLADE)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -8,8 +8,15 @@ import numpy as np
 from keras import ops
 
 from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.checkpoints.checkpoint import TOKEN_SCORES
 from keras_bert.config import BertConfig
-from keras_bert.layers.vocabulary_pooling import ACTIVATIONS, POOLINGS, TokenPresence, vocabulary_weights
+from keras_bert.layers.vocabulary_pooling import (
+    ACTIVATIONS,
+    POOLINGS,
+    TokenPresence,
+    largest_of_tokens,
+    vocabulary_weights,
+)
 from keras_bert.models.encoder_base import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
@@ -62,6 +69,8 @@ class SparseEncoder(SparseEncoding, TextModel):
             `max_seq_length`.
         default_route: `document` or `query`, as what `encode` takes texts.
         max_active_dims: the largest number of tokens with a weight; None for no limit.
+        unscored_ids: None, or the special tokens of a model without a masked-LM head, as bge-m3 is: there the weight of
+            a token is the largest score, 0 or more, of its vectors in the text, and these ids get none.
         prompts, default_prompt, max_seq_length: as for `SentenceEncoder`.
 
     Call arguments:
@@ -100,6 +109,7 @@ class SparseEncoder(SparseEncoding, TextModel):
         prompts: Mapping[str, str] | None = None,
         default_prompt: str | None = None,
         max_seq_length: int | None = None,
+        unscored_ids: Sequence[int] | None = None,
         **kwargs: Any,
     ):
         super().__init__(naming_the_pooling(config, "SpladePooling of a SparseEncoder", 0), **kwargs)
@@ -115,7 +125,11 @@ class SparseEncoder(SparseEncoding, TextModel):
         self.updates_of_run: int | None = None
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
-        self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
+        self.unscored_ids = None if unscored_ids is None else [int(number) for number in unscored_ids]
+        if self.unscored_ids is None:
+            self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
+        else:
+            self.token_scores = keras.layers.Dense(1, "relu", dtype=self._logits_dtype, name=TOKEN_SCORES)
         self.query_weights: Any = None
         if self.static_queries:
             self.query_weights = TokenPresence(config.vocab_size, dtype=self._logits_dtype, name="query_weights")
@@ -123,8 +137,11 @@ class SparseEncoder(SparseEncoding, TextModel):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        table = (self.config.vocab_size, self.config.embedding_size)
-        self.masked_lm_head.build((None, None, self.config.hidden_size), table)
+        if self.unscored_ids is None:
+            table = (self.config.vocab_size, self.config.embedding_size)
+            self.masked_lm_head.build((None, None, self.config.hidden_size), table)
+        else:
+            self.token_scores.build((None, None, self.config.hidden_size))
         if self.query_weights is not None:
             self.query_weights.build()
         self.built = True
@@ -151,6 +168,12 @@ class SparseEncoder(SparseEncoding, TextModel):
     def _weights(self, inputs, training):
         """Returns the weights of rows `[B, S]`: `[B, V]`."""
         hidden = self.encoder(inputs, training=training)["sequence_output"]
+        if self.unscored_ids is not None:
+            ids, is_scored = inputs[features.INPUT_IDS], inputs[features.INPUT_MASK] > 0
+            for number in self.unscored_ids:
+                is_scored = ops.logical_and(is_scored, ids != number)
+            scores = ops.where(is_scored, self.token_scores(hidden)[..., 0], 0.0)
+            return largest_of_tokens(scores, ids, self.vector_size)
         head = self.masked_lm_head
         vectors = head.vectors(hidden)
         vectors = ops.reshape(vectors, (*ops.shape(hidden)[:2], vectors.shape[-1]))
@@ -220,5 +243,5 @@ class SparseEncoder(SparseEncoding, TextModel):
 
     def get_config(self) -> dict[str, Any]:
         names = ("pooling_strategy", "activation_function", "static_queries", "frozen", "max_query_length")
-        names += ("default_route", "max_active_dims", "prompts", "default_prompt", "max_seq_length")
+        names += ("default_route", "max_active_dims", "prompts", "default_prompt", "max_seq_length", "unscored_ids")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -267,7 +267,7 @@ POOLING = "sentence_transformers.multi_vector_encoder.modules.token_pooling.Hier
     ("file", "changes", "message"),
     [
         (MASK, {"skiplist_words": [3]}, "each of skiplist_words must be a string"),
-        (MASK, {"skiplist_tasks": ["query"]}, "skiplist_tasks is .'query'., which would"),
+        (MASK, {"skiplist_tasks": ["text"]}, "skiplist_tasks must be one of query, document. Received: 'text'"),
         (MASK, {"keep_only_token_ids": [3]}, "keep_only_token_ids"),
         ("1_Dense/config.json", {"module_input_name": "sentence_embedding"}, "module_input_name"),
         ("config_sentence_transformers.json", {"similarity_fn_name": "xtr"}, "maxsim, meanmaxsim. Received: 'xtr'"),
