@@ -4,7 +4,6 @@ __version__: str
 
 from keras_bert.checkpoints.adapter_writer import save_adapter as save_adapter
 from keras_bert.config import BertConfig as BertConfig
-from keras_bert.embeddings.bge_m3 import BgeM3 as BgeM3
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives as mine_hard_negatives
 from keras_bert.embeddings.static_distillation import distil_static as distil_static
 from keras_bert.embeddings.summarization import summarize as summarize
@@ -36,6 +35,7 @@ from keras_bert.tasks.masked_lm.mask_filling import fill_masks as fill_masks
 from keras_bert.tasks.masked_lm.mask_filling import pseudo_perplexity as pseudo_perplexity
 from keras_bert.tasks.masked_lm.model import MaskedLM as MaskedLM
 from keras_bert.tasks.masked_lm.text_generation import generate_text as generate_text
+from keras_bert.tasks.multi_vector.bge_m3 import BgeM3 as BgeM3
 from keras_bert.tasks.multi_vector.model import MultiVectorEncoder as MultiVectorEncoder
 from keras_bert.tasks.multiple_choice.model import MultipleChoice as MultipleChoice
 from keras_bert.tasks.pretraining.electra_pretrainer import ElectraPretrainer as ElectraPretrainer

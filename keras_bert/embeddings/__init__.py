@@ -16,7 +16,6 @@ similar_pairs.py         pairs and groups of similar texts among many
 rank_fusion.py           makes one ranking of several
 search_scores.py         scores of searches in a judged collection
 neighbour_graph.py       the graph for approximate search, by FAISS
-bge_m3.py                dense, sparse and token vectors of bge-m3 by one pass
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training
 summarization.py         selects the most central sentences of a text

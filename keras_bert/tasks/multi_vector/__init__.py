@@ -9,4 +9,5 @@ max_sim.py      MaxSim of vectors in NumPy; the names of the losses over it
 task.py         the task for `MultiVectorEncoder`
 signatures.py   the signatures of its SavedModels
 checkpoint.py   what checkpoints say of such a model, and how it starts from them
+bge_m3.py       dense, sparse and token vectors of bge-m3 by one pass
 """

@@ -3,17 +3,17 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import TESTS
 
 from keras_bert import BgeM3, MultiVectorEncoder, SentenceEncoder, SparseEncoder
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
 from keras_bert.serving import load
 
-FOLDER = Path(__file__).parents[1] / "adapter_golden" / "bge_m3"
+FOLDER = TESTS / "adapter_golden" / "bge_m3"
 RECORDED = {name: np.array(values) for name, values in json.loads(FOLDER.with_suffix(".json").read_text()).items()}
 TOKENS = [RECORDED[f"tokens_{number}"] for number in range(3)]
 TEXTS = ["the cat sat on the mat", "a dog ran", "milk and a cat and zzz"]
