@@ -3,6 +3,7 @@
 import array
 import dataclasses
 import functools
+import json
 import os
 import re
 import sys
@@ -12,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_files import read_lines, write_lines
 from keras_bert.embeddings.postings import Postings
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import read_json_object
+from keras_bert.program.json_files import checked, parse_json_line, read_json_object
 from keras_bert.program.options import check_number
 from keras_bert.program.user_inputs import as_texts
 from keras_bert.tokenization.unicode_table import CJK_RANGES
@@ -138,9 +138,10 @@ class WordIndex:
         """
         with atomic_folder(path) as folder:
             self.postings.save(folder)
-            write_lines(os.path.join(folder, _WORDS_FILE), self.words)
-            write_lines(os.path.join(folder, _IDS_FILE), self.ids)
-            write_lines(os.path.join(folder, _FACTS_FILE), [{"texts": len(self), "words": len(self.words)}])
+            facts = {"texts": len(self), "words": len(self.words)}
+            for name, values in ((_WORDS_FILE, self.words), (_IDS_FILE, self.ids), (_FACTS_FILE, [facts])):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "WordIndex":
@@ -155,12 +156,17 @@ class WordIndex:
         check_links(path)
         try:
             facts = read_json_object(os.path.join(path, _FACTS_FILE))
-            words, ids = (read_lines(path, name, str) for name in (_WORDS_FILE, _IDS_FILE))
+            words, ids = (_read_strings(os.path.join(path, name)) for name in (_WORDS_FILE, _IDS_FILE))
             if [len(set(ids)), len(set(words))] != [facts["texts"], facts["words"]] or not ids:
                 raise ValueError(f"{len(set(ids))} ids and {len(set(words))} words differ from {_FACTS_FILE}")
             return cls(Postings.load(path, len(words), len(ids)), words, ids)
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"The index of words {path} is damaged: {error}. Build it again.") from None
+
+
+def _read_strings(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return [checked(parse_json_line(line, "a line"), str, "each line", os.path.basename(path)) for line in file]
 
 
 def words_of(text: str) -> list[str]:
