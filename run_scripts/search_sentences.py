@@ -146,9 +146,7 @@ def _read_input(arguments) -> tuple[list[str], dict]:
 def _print_found(index, encoder, queries: list[str], arguments) -> None:
     import dataclasses
 
-    from keras_bert.embeddings.index_columns import condition_of
-
-    where = dict(condition_of(text, index.rows.described.schema) for text in arguments.where) or None
+    where = dict(_condition(text, index.rows.described.schema) for text in arguments.where) or None
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
     found = index.search(encoder, queries, num_hits, where=where, hybrid=arguments.hybrid, exact=arguments.exact)
     if arguments.reranker:
@@ -160,6 +158,21 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
         print(query)
         for hit in hits:
             print(f"  {hit.score:.4f}  {'' if hit.id is None else f'{hit.id}  '}{hit.text}")
+
+
+def _condition(text: str, schema) -> tuple:
+    """Returns the column and the value of a condition, such as `year=2020`."""
+    from keras_bert.embeddings.index_columns import kind_of, type_of
+    from keras_bert.program.arrow_files import pa
+
+    name, mark, value = text.partition("=")
+    if not mark:
+        raise InputError(f"A condition is written column=value. Received: {text!r:.100}")
+    type = type_of(name, schema)
+    try:
+        return name, pa.scalar(value).cast(type).as_py()
+    except pa.ArrowInvalid:
+        raise InputError(f"The column {name!r} has {kind_of(type)}. Received: {value!r:.100}") from None
 
 
 command = command_of(main, define_flags)

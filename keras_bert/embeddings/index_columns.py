@@ -120,24 +120,8 @@ def mask_of(where: Where, table: Any, columns: Callable[[], dict[str, np.ndarray
     return mask.fill_null(False).to_numpy()
 
 
-def condition_of(text: str, schema: Any) -> tuple[str, Any]:
-    """Returns the column and the value of a condition on the command line, such as `year=2020`.
-
-    Raises:
-        InputError: it is no condition, or its value is not of the column's kind.
-    """
-    name, mark, value = text.partition("=")
-    if not mark:
-        raise InputError(f"A condition is written column=value. Received: {text!r:.100}")
-    type = _type_of(name, schema)
-    try:
-        return name, pa.scalar(value).cast(type).as_py()
-    except pa.ArrowInvalid:
-        raise InputError(f"The column {name!r} has {kind_of(type)}. Received: {value!r:.100}") from None
-
-
 def _condition(name: Any, wanted: Any, schema: Any) -> Any:
-    type = _type_of(name, schema)
+    type = type_of(name, schema)
     kind = kind_of(type)
     values = []
     for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
@@ -150,7 +134,8 @@ def _condition(name: Any, wanted: Any, schema: Any) -> Any:
     return field == pa.scalar(values[0], type) if len(values) == 1 else field.isin(pa.array(values, type))
 
 
-def _type_of(name: Any, schema: Any) -> Any:
+def type_of(name: Any, schema: Any) -> Any:
+    """Returns the type of a column of metadata. Raises `InputError` if there is no such column."""
     if name not in schema.names:
         raise InputError(f"The metadata has no column {name!r:.100}. It has: {_described(schema.names)}")
     return schema.field(name).type

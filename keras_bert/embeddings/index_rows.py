@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, Where, checked_ids, mask_of
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
-from keras_bert.embeddings.rank_fusion import RowWords
 from keras_bert.embeddings.vector_search import VectorSearch
+from keras_bert.embeddings.word_index import WordIndex
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.errors import InputError
 
@@ -61,9 +61,10 @@ class IndexRows:
         return {name: self.described[name].to_numpy() for name in self.described.column_names}
 
     @functools.cached_property
-    def words(self) -> RowWords:
-        """The words of the texts, counted when they are first asked for."""
-        return RowWords(self.values(TEXT, ""), self.deleted)
+    def words(self) -> tuple[WordIndex, np.ndarray]:
+        """The words of the texts that are not deleted, counted when they are first asked for, and their rows."""
+        rows = np.arange(len(self.search)) if self.deleted is None else np.flatnonzero(~self.deleted)
+        return WordIndex.of_texts(self.table[TEXT].take(pa.array(rows)).to_pylist()), rows
 
     def __len__(self) -> int:
         """Returns the number of texts that are not deleted."""

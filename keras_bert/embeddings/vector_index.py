@@ -13,7 +13,7 @@ from keras_bert.embeddings.index_columns import ID, TEXT, Where, table_of
 from keras_bert.embeddings.index_files import FINGERPRINT, read_index, read_rows, save_index
 from keras_bert.embeddings.index_rows import IndexRows, gets_graph, with_vectors
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
-from keras_bert.embeddings.rank_fusion import FUSED
+from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.arrow_files import pa, write_parquet
@@ -207,7 +207,7 @@ class VectorIndex:
         if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
             taken = table[ID][int(found.argmax())].as_py()
             raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
-        self._put(model, table, (), batch_size, exact)
+        self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
 
     @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
@@ -298,11 +298,13 @@ class VectorIndex:
         mask = rows.mask(where)
         vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
         numbers, scores = rows.search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        found = [list(zip(*of_query, strict=True)) for of_query in zip(numbers.tolist(), scores.tolist(), strict=True)]
         if hybrid:
-            fused = rows.words.fused(queries, numbers, top_k, mask)
-            return [[_hit(rows, *pair) for pair in of_query] for of_query in fused]
-        found = zip(numbers.tolist(), scores.tolist(), strict=True)
-        return [[_hit(rows, *pair) for pair in zip(*of_query, strict=True)] for of_query in found]
+            words, live = rows.words
+            by_words, _ = words.nearest(queries, max(numbers.shape[1], 1), None if mask is None else mask[live])
+            pairs = zip(numbers.tolist(), by_words, strict=True)
+            found = [reciprocal_rank_fusion([near, live[far[far >= 0]].tolist()], top_k) for near, far in pairs]
+        return [[_hit(rows, *pair) for pair in of_query] for of_query in found]
 
     def nearest(
         self, vectors: np.ndarray, top_k: int = 5, *, where: Where | None = None, exact: bool = False
