@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -88,50 +87,76 @@ def checked_ids(ids: Any, num_texts: int | None) -> list:
     return ids
 
 
-def mask_of(where: Where, table: Any, columns: Callable[[], dict[str, np.ndarray]]) -> np.ndarray:
-    """Returns which rows of a table of metadata a filter keeps, bool [rows]; `columns` returns the table as arrays.
+class Filters:
+    """Says which rows of a table of metadata a filter keeps."""
 
-    Raises:
-        InputError: it names no column, or a value of another kind than the column's; or a function returns no mask.
-    """
-    if callable(where):
-        mask = where(dict(columns()))
-        if getattr(mask, "dtype", None) != np.bool_ or np.shape(mask) != (len(table),):
+    def __init__(self, table: Any):
+        self._table = table
+
+    @functools.cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns as arrays [rows]: numbers, truth values, or objects for strings."""
+        return {name: self._table[name].to_numpy() for name in self._table.column_names}
+
+    @functools.cached_property
+    def _strings(self) -> dict[str, Any]:
+        """The columns of strings as numbers of different strings, which are compared faster."""
+        columns = {field.name: self._table[field.name] for field in self._table.schema}
+        columns = {name: column for name, column in columns.items() if kind_of(column.type) == "strings"}
+        return {name: column.combine_chunks().dictionary_encode() for name, column in columns.items()}
+
+    def mask(self, where: Where) -> np.ndarray:
+        """Returns which rows a filter keeps, bool [rows].
+
+        Raises:
+            InputError: it names no column, or a value of another kind than the column's; or a function returns no mask.
+        """
+        num_rows = len(self._table)
+        if isinstance(where, Mapping) and where:
+            return np.logical_and.reduce([self._has(name, wanted) for name, wanted in where.items()])
+        if isinstance(where, pa.compute.Expression):
+            return self._mask_of_expression(where)
+        if not callable(where):
+            raise InputError(
+                "where must be a dictionary, column -> value or list of values, an expression of pyarrow.compute, or a "
+                f"function. Received: {where!r:.100}"
+            )
+        mask = where(dict(self.arrays))
+        if getattr(mask, "dtype", None) != np.bool_ or np.shape(mask) != (num_rows,):
             found = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
             raise InputError(
-                f"where must return a mask: a bool array [{len(table)}], a value for each row. Received: {found}"
+                f"where must return a mask: a bool array [{num_rows}], a value for each row. Received: {found}"
             )
         return np.array(mask)  # a copy, since the function may keep it and change it
-    if isinstance(where, Mapping) and where:
-        where = functools.reduce(operator.and_, [_condition(name, where[name], table.schema) for name in where])
-    if not isinstance(where, pa.compute.Expression):
-        raise InputError(
-            "where must be a dictionary, column -> value or list of values, an expression of pyarrow.compute, or a "
-            f"function. Received: {where!r:.100}"
-        )
-    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
-    steps = [("table_source", TableSourceNodeOptions(table)), ("project", ProjectNodeOptions([where], ["mask"]))]
-    try:
-        plan = Declaration.from_sequence([Declaration(name, options) for name, options in steps])
-        mask = plan.to_table(use_threads=False)["mask"].cast(pa.bool_())
-    except pa.ArrowException as error:
-        raise InputError(f"where does not fit {_described(table.schema.names)}: {error!s:.200}") from None
-    return mask.fill_null(False).to_numpy()
+    def _has(self, name: Any, wanted: Any) -> np.ndarray:
+        """Returns which rows have a value, or one of several."""
+        column_type = type_of(name, self._table.schema)
+        kind, values = kind_of(column_type), []
+        for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
+            value = value.item() if isinstance(value, np.generic) else value
+            if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
+                raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
+            with contextlib.suppress(OverflowError, pa.ArrowInvalid):  # no row has a number of so many bits
+                values.append(pa.scalar(float(value) if kind == "numbers" else value, column_type).as_py())
+        if kind == "strings":
+            column = self._strings[name]
+            found = pa.compute.index_in(pa.array(values, column_type), column.dictionary)
+            array, values = column.indices.to_numpy(), found.drop_null().to_pylist()
+        else:
+            array = self._table[name].to_numpy()
+        return array == values[0] if len(values) == 1 else np.isin(array, values)
 
+    def _mask_of_expression(self, where: Any) -> np.ndarray:
+        from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
-def _condition(name: Any, wanted: Any, schema: Any) -> Any:
-    type = type_of(name, schema)
-    kind = kind_of(type)
-    values = []
-    for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
-        value = value.item() if isinstance(value, np.generic) else value
-        if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
-            raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
-        with contextlib.suppress(OverflowError, pa.ArrowInvalid):  # no row has a number of so many bits
-            values.append(pa.scalar(float(value) if kind == "numbers" else value, type).as_py())
-    field = pa.compute.field(name)
-    return field == pa.scalar(values[0], type) if len(values) == 1 else field.isin(pa.array(values, type))
+        source = Declaration("table_source", TableSourceNodeOptions(self._table))
+        plan = Declaration("project", ProjectNodeOptions([where], ["mask"]), [source])
+        try:
+            mask = plan.to_table(use_threads=False)["mask"].cast(pa.bool_())
+        except pa.ArrowException as error:
+            raise InputError(f"where does not fit {_described(self._table.column_names)}: {error!s:.200}") from None
+        return mask.fill_null(False).to_numpy()
 
 
 def type_of(name: Any, schema: Any) -> Any:

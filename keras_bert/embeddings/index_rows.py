@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, Where, checked_ids, mask_of
+from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, Filters, Where, checked_ids
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
 from keras_bert.embeddings.vector_search import VectorSearch
 from keras_bert.embeddings.word_index import WordIndex
@@ -56,9 +56,9 @@ class IndexRows:
         return self.table.select([name for name in self.table.column_names if name not in (ID, TEXT)])
 
     @functools.cached_property
-    def metadata(self) -> dict[str, np.ndarray]:
-        """The columns of metadata as arrays: numbers, truth values, or objects for strings."""
-        return {name: self.described[name].to_numpy() for name in self.described.column_names}
+    def filters(self) -> Filters:
+        """Filters over the columns of metadata."""
+        return Filters(self.described)
 
     @functools.cached_property
     def words(self) -> tuple[WordIndex, np.ndarray]:
@@ -109,7 +109,7 @@ class IndexRows:
         """Returns which rows may be found, bool (N), or None for all; see `mask_of`."""
         if where is None:
             return None if self.deleted is None else ~self.deleted
-        mask = mask_of(where, self.described, lambda: self.metadata)
+        mask = self.filters.mask(where)
         return mask if self.deleted is None else mask & ~self.deleted
 
     def added(self, table: Any, vectors: np.ndarray) -> Sequence[Any]:

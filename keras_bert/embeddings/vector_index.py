@@ -114,7 +114,7 @@ class VectorIndex:
     @property
     def metadata(self) -> dict[str, np.ndarray]:
         """The columns of metadata, a value for each row, also for deleted ones; strings are objects."""
-        return self.rows.metadata
+        return dict(self.rows.filters.arrays)
 
     @classmethod
     def build(

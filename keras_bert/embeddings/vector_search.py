@@ -13,6 +13,8 @@ from keras_bert.program.options import check_whole
 # Vectors that are compared at once: 256 queries with them are 67 MB of products.
 CHUNK = 65_536
 QUERIES_AT_ONCE = 256
+# Vectors of a mask that keeps a smaller share are gathered first, which costs less than comparing the others.
+_MOST_GATHERED = 0.6
 # Vectors of a mask that are gathered at once for a few queries, so that they stay in the processor's cache.
 _GATHERED_AT_ONCE, _FEW_QUERIES = 1024, 16
 # The graph gives at most this many texts for a query; more are searched exactly.
@@ -97,7 +99,7 @@ class VectorSearch:
                 chunk = part[first : first + CHUNK]
                 allowed = None if mask is None else mask[start + first :][: len(chunk)]
                 rows = None
-                if allowed is not None and np.count_nonzero(allowed) < len(allowed) / 2:  # cheaper without the others
+                if allowed is not None and np.count_nonzero(allowed) < _MOST_GATHERED * len(allowed):
                     rows, allowed = np.flatnonzero(allowed), None
                 products = queries @ chunk.T if rows is None else _products_with(queries, chunk, rows)
                 _check_finite(products)
