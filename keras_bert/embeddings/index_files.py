@@ -42,20 +42,9 @@ _FORMAT = 2  # of the folder, in index.json; an index of another number is refus
 def save_index(
     path: str | os.PathLike, rows: IndexRows, facts: dict[str, Any], replace: bool, stored: tuple | None
 ) -> tuple[Hashable, Sequence[Any]]:
-    """Writes the folder of an index, see `VectorIndex.save`.
+    """Writes the folder of an index and returns `state_of` it and the tables of its files; see `VectorIndex.save`.
 
-    Args:
-        path, replace: as there.
-        rows: its rows.
-        facts: `model_sha256`, and the arguments of `sentence_embeddings`.
-        stored: what this function returned for the same index and folder, or `state_of` and the tables of a folder that
-            was read; None for another folder.
-
-    Returns:
-        `state_of` the new folder, and the tables of its files.
-
-    Raises:
-        InputError: as `VectorIndex.save`.
+    `facts` are `model_sha256` and the options; `stored` is what this function returned for the same index and folder.
     """
     path = os.fspath(path)
     restore_folder(path)
@@ -132,16 +121,11 @@ def read_rows(
     names: Mapping[str, str],
     read_array: Callable[[str, int], np.ndarray | None],
 ) -> IndexRows:
-    """Maps the rows of Arrow files.
+    """Maps the rows of Arrow files, whose model, if they name one, must have a fingerprint.
 
-    Args:
-        paths: the files.
-        fingerprint: of the model; a file may name the same.
-        names: a name of a column in the files -> its name in an index, where these differ.
-        read_array: `graph.npy` or `deleted.npy`, and the number of rows -> what it holds.
-
-    Raises:
-        ValueError: a file is damaged, has other columns, or is of another model; or an id occurs twice.
+    `names` are names of columns in the files -> those of an index, where these differ. `read_array` returns the graph,
+    or the mask of deleted rows, for the name of its file and the number of rows. Raises `ValueError` if a file is
+    damaged, has other columns or is of another model, or an id occurs twice.
     """
     tables = [map_table(path) for path in paths]
     if not sum(map(len, tables)):

@@ -33,8 +33,8 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
     Args:
         vectors: float32 (N, H), such as `VectorIndex.vectors`.
         precision: one of `PRECISIONS`.
-        ranges: for `int8`, from `int8_ranges` of the documents; give the same for queries. Numbers outside become the
-            smallest or the largest. By default those of `vectors`.
+        ranges: for `int8`, from `int8_ranges` of the documents, also for queries; by default those of `vectors`. Numbers
+            outside become the smallest or the largest.
 
     Returns:
         float32 (N, H); int8 (N, H), the step of 255 in the range, less 128; or int8 (N, ceil(H / 8)), a bit for each
