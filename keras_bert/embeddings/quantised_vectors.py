@@ -33,7 +33,7 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
     Args:
         vectors: float32 (N, H), such as `VectorIndex.vectors`.
         precision: one of `PRECISIONS`.
-        ranges: for `int8`, from `int8_ranges` of the documents, also for queries; by default those of `vectors`. Numbers
+        ranges: for `int8`, from `int8_ranges` of the documents, also for queries; else those of `vectors`. Numbers
             outside become the smallest or the largest.
 
     Returns:

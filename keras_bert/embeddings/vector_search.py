@@ -13,10 +13,10 @@ from keras_bert.program.options import check_whole
 # Vectors that are compared at once: 256 queries with them are 67 MB of products.
 CHUNK = 65_536
 QUERIES_AT_ONCE = 256
-# Vectors of a mask that keeps a smaller share are gathered first, which costs less than comparing the others.
-_MOST_GATHERED = 0.6
+# Of a mask that keeps no larger share, the vectors are gathered first: that costs less than to compare the others.
+_MOST_GATHERED = 0.5
 # Vectors of a mask that are gathered at once for a few queries, so that they stay in the processor's cache.
-_GATHERED_AT_ONCE, _FEW_QUERIES = 1024, 16
+_GATHERED_AT_ONCE, _FEW_QUERIES, _GATHERED_FOR_MANY = 1024, 16, 16_384
 # The graph gives at most this many texts for a query; more are searched exactly.
 _MOST_BY_GRAPH = 100
 # Masks that keep a smaller share of the vectors are searched exactly.
@@ -99,7 +99,7 @@ class VectorSearch:
                 chunk = part[first : first + CHUNK]
                 allowed = None if mask is None else mask[start + first :][: len(chunk)]
                 rows = None
-                if allowed is not None and np.count_nonzero(allowed) < _MOST_GATHERED * len(allowed):
+                if allowed is not None and np.count_nonzero(allowed) <= _MOST_GATHERED * len(allowed):
                     rows, allowed = np.flatnonzero(allowed), None
                 products = queries @ chunk.T if rows is None else _products_with(queries, chunk, rows)
                 _check_finite(products)
@@ -144,10 +144,13 @@ def largest(row: np.ndarray, count: int) -> np.ndarray:
 
 def _products_with(queries: np.ndarray, vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Returns the products of queries with some rows, float32 [queries, rows]."""
+    step = min(len(rows), _GATHERED_AT_ONCE if len(queries) <= _FEW_QUERIES else _GATHERED_FOR_MANY)
+    gathered = np.empty((step, vectors.shape[1]), np.float32)
     products = np.empty((len(queries), len(rows)), np.float32)
-    step = _GATHERED_AT_ONCE if len(queries) <= _FEW_QUERIES else CHUNK
-    for first in range(0, len(rows), step):
-        np.matmul(queries, vectors[rows[first : first + step]].T, out=products[:, first : first + step])
+    for first in range(0, len(rows), step or 1):
+        some = rows[first : first + step]
+        part = np.take(vectors, some, axis=0, out=gathered[: len(some)], mode="clip")  # "raise" would copy once more
+        np.matmul(queries, part.T, out=products[:, first : first + step])
     return products
 
 

@@ -6,7 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
+from keras_bert.embeddings import vector_search
 from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.vector_search import VectorSearch
 from keras_bert.embeddings.word_index import WordIndex
 
 # The ids and scores that commit 3da1c2e8 found for `SEARCHES`, int16 and float32 [queries, TOP_K] each; -1 fills up.
@@ -74,6 +76,23 @@ def as_arrays(found) -> tuple[np.ndarray, np.ndarray]:
         ids[query, : len(hits)] = [int(hit.id[1:]) for hit in hits]
         scores[query, : len(hits)] = [hit.score for hit in hits]
     return ids, scores
+
+
+@pytest.mark.parametrize("share", [1.0, 0.9, 0.5, 0.1, 0.01, 0.0])
+@pytest.mark.parametrize("parts", [[240], [100, 1, 139]])
+@pytest.mark.parametrize("num_queries", [1, 40])
+def test_filters_and_ties_are_those_of_brute_force_whatever_the_parts(share, parts, num_queries, monkeypatch):
+    for name, value in {"CHUNK": 64, "QUERIES_AT_ONCE": 7, "_GATHERED_AT_ONCE": 5, "_GATHERED_FOR_MANY": 9}.items():
+        monkeypatch.setattr(vector_search, name, value)
+    vectors, queries = (np.array([*map(vector_of, texts)], np.float32) for texts in (TEXTS, QUERIES[:num_queries]))
+    mask = np.random.default_rng(1).random(240) < share
+    products = np.where(mask, queries @ vectors.T, -np.inf)
+    expected = np.argsort(-products, axis=1, kind="stable")[:, : min(TOP_K, mask.sum())]
+    search = VectorSearch(np.split(vectors, np.cumsum(parts)[:-1]))
+    numbers, scores = search.nearest(queries, TOP_K, mask, True)
+    np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(scores, np.take_along_axis(products, expected, axis=1))
+    np.testing.assert_array_equal(search[expected], vectors[expected])
 
 
 @pytest.mark.parametrize("name", SEARCHES)
