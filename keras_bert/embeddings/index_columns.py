@@ -1,5 +1,6 @@
 """The columns of an index, ids, texts and metadata: checks and filters."""
 
+import collections
 import contextlib
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -77,13 +78,10 @@ def checked_ids(ids: Any, num_texts: int | None) -> list:
     ids = as_list([ids] if isinstance(ids, (str, int)) else ids, "ids")
     if num_texts is not None and len(ids) != num_texts:
         raise InputError(f"Expected an id for each of the {num_texts:,} texts. Received: {len(ids):,} ids")
-    seen: set[str] = set()
-    for one in ids:
-        if type(one) not in (str, int) or one == "":
-            raise InputError(f"An id must be a string or a whole number. Received: {one!r:.100}")
-        if str(one) in seen:
-            raise InputError(f"The id {one!r:.100} is given twice. Every text needs an id of its own.")
-        seen.add(str(one))
+    if wrong := [one for one in ids if type(one) not in (str, int) or one == ""]:
+        raise InputError(f"An id must be a string or a whole number. Received: {wrong[0]!r:.100}")
+    if twice := [one for one, count in collections.Counter(map(str, ids)).items() if count > 1]:
+        raise InputError(f"The id {twice[0]!r:.100} is given twice. Every text needs an id of its own.")
     return ids
 
 

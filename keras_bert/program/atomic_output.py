@@ -104,10 +104,11 @@ def restore_folder(path: str | os.PathLike) -> None:
     """
     folder, name = os.path.split(os.path.abspath(path))
     pattern = re.compile(rf"\.{re.escape(name)}{_REPLACED}[0-9a-f]{{8}}")
-    for other in () if os.path.lexists(path) or not os.path.isdir(folder) else os.listdir(folder):
-        if pattern.fullmatch(other):
-            old = os.path.join(folder, other)
-            with waiting_for_folder(old), contextlib.suppress(FileNotFoundError):
+    if os.path.lexists(path):
+        return
+    with contextlib.suppress(OSError):  # no folder above it, or one that may not be listed or changed
+        for old in [os.path.join(folder, other) for other in os.listdir(folder) if pattern.fullmatch(other)]:
+            with waiting_for_folder(old):
                 if not os.path.lexists(path):
                     os.rename(old, path)
 

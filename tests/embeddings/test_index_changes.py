@@ -18,6 +18,7 @@ from pyarrow.compute import field
 from keras_bert.embeddings import index_files, index_rows, vector_search
 from keras_bert.embeddings.vector_index import Hit, VectorIndex
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import waiting_for_folder
 
 TEXTS = [f"text {number}" for number in range(12)]
 IDS = [f"d{number}" for number in range(12)]
@@ -404,21 +405,17 @@ index.save(sys.argv[1], replace=True)
     assert os.listdir(tmp_path) == ["index"], "the next writer removes what the killed one has left"
 
 
-def test_an_index_whose_replacement_was_cut_off_is_found_again(tmp_path, monkeypatch):
-    path, rename = tmp_path / "index", os.rename
+def test_an_index_whose_replacement_was_cut_off_is_found_when_its_writer_is_gone(tmp_path):
+    path, old = tmp_path / "index", tmp_path / ".index.replaced-0123abcd"
     built().save(path)
-
-    def cut_off(source, target):
-        rename(source, target)
-        monkeypatch.setattr(os, "rename", lambda *_: os._exit(0))  # neither goes on nor tidies up
-
-    child = os.fork()
-    if not child:
-        monkeypatch.setattr(os, "rename", cut_off)
-        built().save(path, replace=True)
-    os.waitpid(child, 0)
-    assert not path.exists()
-    assert len(VectorIndex.load(path)) == 12
+    path.rename(old)
+    with ThreadPoolExecutor(1) as pool:
+        with waiting_for_folder(old):  # as its writer does
+            loading = pool.submit(VectorIndex.load, path)
+            with pytest.raises(TimeoutError):
+                loading.result(timeout=0.2)
+        assert len(loading.result()) == 12
+    assert os.listdir(tmp_path) == ["index"]
 
 
 @pytest.mark.parametrize(

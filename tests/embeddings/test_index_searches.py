@@ -93,6 +93,7 @@ def test_filters_and_ties_are_those_of_brute_force_whatever_the_parts(share, par
     np.testing.assert_array_equal(numbers, expected)
     np.testing.assert_array_equal(scores, np.take_along_axis(products, expected, axis=1))
     np.testing.assert_array_equal(search[expected], vectors[expected])
+    assert search.nearest(queries[:0], 5, None, True)[0].shape == (0, 5)
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -14,7 +14,7 @@ from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.embeddings import neighbour_graph, vector_index, vector_search
+from keras_bert.embeddings import neighbour_graph, vector_index
 from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_graph, check_graph
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
@@ -48,21 +48,6 @@ def test_the_most_similar_texts_come_first_and_equal_ones_in_their_order(encoder
         assert all(hit.text == TEXTS[hit.number] for hit in hits)
     assert [hit.number for hit in found[1][:2]] == [1, 5]
     assert len(index.search(encoder, "fox", top_k=100)[0]) == 6
-
-
-@pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
-def test_nearest_is_exact_whatever_the_parts(chunk, monkeypatch):
-    monkeypatch.setattr(vector_search, "CHUNK", chunk)
-    monkeypatch.setattr(vector_search, "QUERIES_AT_ONCE", 4)
-    generator = np.random.default_rng(0)
-    vectors = generator.integers(-2, 3, (50, 3)).astype("float32")  # many are equal
-    queries = generator.integers(-2, 3, (9, 3)).astype("float32")
-    numbers, scores = index_of(vectors).nearest(queries, 5)
-    products = queries @ vectors.T
-    expected = np.argsort(-products, axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(numbers, expected)
-    np.testing.assert_array_equal(scores, np.take_along_axis(products, expected, axis=1))
-    assert index_of(vectors).nearest(np.zeros((0, 3)))[0].shape == (0, 5)
 
 
 def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
