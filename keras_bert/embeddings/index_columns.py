@@ -97,11 +97,17 @@ class Filters:
         return {name: self._table[name].to_numpy() for name in self._table.column_names}
 
     @functools.cached_property
-    def _strings(self) -> dict[str, Any]:
-        """The columns of strings as numbers of different strings, which are compared faster."""
-        columns = {field.name: self._table[field.name] for field in self._table.schema}
-        columns = {name: column for name, column in columns.items() if kind_of(column.type) == "strings"}
-        return {name: column.combine_chunks().dictionary_encode() for name, column in columns.items()}
+    def _comparable(self) -> dict[str, tuple[str, Any, np.ndarray, Any]]:
+        """The kind, the type and an array of each column. Those of strings are numbers of different strings."""
+        found = {}
+        for name in self._table.column_names:
+            column, strings = self._table[name], None
+            column_type, kind = column.type, kind_of(column.type)
+            if kind == "strings":
+                encoded = column.combine_chunks().dictionary_encode()
+                column, strings = encoded.indices, encoded.dictionary
+            found[name] = kind, column_type, column.to_numpy(), strings
+        return found
 
     def mask(self, where: Where) -> np.ndarray:
         """Returns which rows a filter keeps, bool [rows].
@@ -111,7 +117,7 @@ class Filters:
         """
         num_rows = len(self._table)
         if isinstance(where, Mapping) and where:
-            return np.logical_and.reduce([self._has(name, wanted) for name, wanted in where.items()])
+            return functools.reduce(np.logical_and, [self._has(name, where[name]) for name in where])
         if isinstance(where, pa.compute.Expression):
             return self._mask_of_expression(where)
         if not callable(where):
@@ -129,20 +135,18 @@ class Filters:
 
     def _has(self, name: Any, wanted: Any) -> np.ndarray:
         """Returns which rows have a value, or one of several."""
-        column_type = type_of(name, self._table.schema)
-        kind, values = kind_of(column_type), []
+        if name not in self._comparable:
+            raise _no_column(name, self._table.schema)
+        kind, column_type, array, strings = self._comparable[name]
+        values = []
         for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
             value = value.item() if isinstance(value, np.generic) else value
             if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
                 raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
             with contextlib.suppress(OverflowError, pa.ArrowInvalid):  # no row has a number of so many bits
                 values.append(pa.scalar(float(value) if kind == "numbers" else value, column_type).as_py())
-        if kind == "strings":
-            column = self._strings[name]
-            found = pa.compute.index_in(pa.array(values, column_type), column.dictionary)
-            array, values = column.indices.to_numpy(), found.drop_null().to_pylist()
-        else:
-            array = self._table[name].to_numpy()
+        if strings is not None:
+            values = pa.compute.index_in(pa.array(values, column_type), strings).drop_null().to_pylist()
         return array == values[0] if len(values) == 1 else np.isin(array, values)
 
     def _mask_of_expression(self, where: Any) -> np.ndarray:
@@ -160,8 +164,12 @@ class Filters:
 def type_of(name: Any, schema: Any) -> Any:
     """Returns the type of a column of metadata. Raises `InputError` if there is no such column."""
     if name not in schema.names:
-        raise InputError(f"The metadata has no column {name!r:.100}. It has: {_described(schema.names)}")
+        raise _no_column(name, schema)
     return schema.field(name).type
+
+
+def _no_column(name: Any, schema: Any) -> InputError:
+    return InputError(f"The metadata has no column {name!r:.100}. It has: {_described(schema.names)}")
 
 
 def _described(columns: Mapping[str, str | None] | Sequence[str]) -> str:

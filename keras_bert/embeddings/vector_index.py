@@ -304,7 +304,8 @@ class VectorIndex:
             by_words, _ = words.nearest(queries, max(numbers.shape[1], 1), None if mask is None else mask[live])
             pairs = zip(numbers.tolist(), by_words, strict=True)
             found = [reciprocal_rank_fusion([near, live[far[far >= 0]].tolist()], top_k) for near, far in pairs]
-        return [[_hit(rows, *pair) for pair in of_query] for of_query in found]
+        columns = {name: rows.table[name] for name in rows.table.column_names}
+        return [[_hit(columns, *pair) for pair in of_query] for of_query in found]
 
     def nearest(
         self, vectors: np.ndarray, top_k: int = 5, *, where: Where | None = None, exact: bool = False
@@ -364,8 +365,8 @@ class VectorIndex:
         return index
 
 
-def _hit(rows: IndexRows, number: int, score: float) -> Hit:
-    values = {name: rows.table[name][number].as_py() for name in rows.table.column_names}
+def _hit(columns: Mapping[str, Any], number: int, score: float) -> Hit:
+    values = {name: column[number].as_py() for name, column in columns.items()}
     return Hit(number, values.pop(TEXT), score, values.pop(ID, None), values or None)
 
 

@@ -165,7 +165,7 @@ def test_commands_answer(my_bert, texts):
         (
             search_sentences,
             ["--index_dir=FOLDER/other", "--query=bank"],
-            "other is not an index: it has no index.json, texts.jsonl",
+            "other is not an index: it has no index.json",
         ),
         (search_sentences, ["--query=bank"], "There is nothing to search"),
     ],
