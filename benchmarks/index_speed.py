@@ -49,10 +49,13 @@ def main() -> None:
                 for number in range(len(sides))[:: 1 if turn % 2 else -1]:
                     seconds = answered(sides[number], action)
                     found[action][number] += [seconds] * bool(turn)
-        memory = [answered(side, "memory") for side in sides]
         for side in sides:
             side.stdin.close()
             side.wait()
+        memory = []
+        for number, tree in enumerate(trees):  # processes that have built nothing
+            with started(tree, os.path.join(folder, str(number))) as side:
+                memory.append([answered(side, action) for action in (*ACTIONS[1:4], "memory")][-1])
     rows = [
         [action, f"{1000 * statistics.median(of[0]):,.2f}", *(ratio_of(of[0], one) for one in of[1:])]
         for action, of in found.items()

@@ -101,12 +101,14 @@ class Filters:
         """The kind, the type and an array of each column. Those of strings are numbers of different strings."""
         found = {}
         for name in self._table.column_names:
-            column, strings = self._table[name], None
+            column, strings = self._table[name].combine_chunks(), None
             column_type, kind = column.type, kind_of(column.type)
             if kind == "strings":
-                encoded = column.combine_chunks().dictionary_encode()
+                encoded = column.dictionary_encode()
                 column, strings = encoded.indices, encoded.dictionary
-            found[name] = kind, column_type, column.to_numpy(), strings
+            elif kind == "truth values":
+                column = column.cast(pa.uint8())
+            found[name] = kind, column_type, np.from_dlpack(column), strings  # `to_numpy` would import pandas
         return found
 
     def mask(self, where: Where) -> np.ndarray:

@@ -148,7 +148,8 @@ def read_rows(
     rows = IndexRows.of(tables, graph, deleted)
     if ID in kinds:
         ids = rows.table[ID] if deleted is None else rows.table[ID].filter(pa.array(~deleted))
-        if pa.compute.count_distinct(ids).as_py() < len(ids):
+        pool = pa.system_memory_pool()  # gives its memory back, which that of Arrow would keep
+        if pa.compute.count_distinct(ids, memory_pool=pool).as_py() < len(ids):
             raise ValueError("an id occurs twice")
     return rows
 

@@ -42,7 +42,8 @@ class IndexRows:
     ) -> "IndexRows":
         """Returns the rows of tables with equal columns, with a graph of their vectors, if there is one."""
         parts = [part for table in tables for part in table[VECTOR].chunks if len(part)]
-        arrays = [part.flatten().to_numpy().reshape(len(part), -1) for part in parts]  # without a copy
+        # Without a copy, and without pandas, which `to_numpy` imports if it is installed.
+        arrays = [np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts]
         return cls(tuple(tables), VectorSearch(arrays, graph), deleted)
 
     @functools.cached_property

@@ -16,7 +16,7 @@ QUERIES_AT_ONCE = 256
 # Of a mask that keeps no larger share, the vectors are gathered first: that costs less than to compare the others.
 _MOST_GATHERED = 0.5
 # Vectors of a mask that are gathered at once for a few queries, so that they stay in the processor's cache.
-_GATHERED_AT_ONCE, _FEW_QUERIES, _GATHERED_FOR_MANY = 1024, 16, 16_384
+_GATHERED_AT_ONCE, _FEW_QUERIES, _GATHERED_FOR_MANY = 1024, 16, 4096
 # The graph gives at most this many texts for a query; more are searched exactly.
 _MOST_BY_GRAPH = 100
 # Masks that keep a smaller share of the vectors are searched exactly.
