@@ -19,7 +19,7 @@ import numpy as np
 from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, kind_of
 from keras_bert.embeddings.index_rows import IndexRows
 from keras_bert.embeddings.neighbour_graph import check_graph
-from keras_bert.program.arrow_files import map_table, pa, write_table
+from keras_bert.program.arrow_files import as_mask, map_table, pa, write_table
 from keras_bert.program.atomic_output import (
     atomic_folder,
     check_replaceable_folder,
@@ -147,7 +147,7 @@ def read_rows(
     graph, deleted = read_array(GRAPH_FILE, num_rows), read_array(DELETED_FILE, num_rows)
     rows = IndexRows.of(tables, graph, deleted)
     if ID in kinds:
-        ids = rows.table[ID] if deleted is None else rows.table[ID].filter(pa.array(~deleted))
+        ids = rows.table[ID] if deleted is None else rows.table[ID].filter(as_mask(~deleted))
         pool = pa.system_memory_pool()  # gives its memory back, which that of Arrow would keep
         if pa.compute.count_distinct(ids, memory_pool=pool).as_py() < len(ids):
             raise ValueError("an id occurs twice")

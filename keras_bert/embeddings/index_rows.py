@@ -11,7 +11,7 @@ from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, Filters, Where
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
 from keras_bert.embeddings.vector_search import VectorSearch
 from keras_bert.embeddings.word_index import WordIndex
-from keras_bert.program.arrow_files import pa
+from keras_bert.program.arrow_files import as_mask, pa
 from keras_bert.program.errors import InputError
 
 # From this number of rows on, an index has a graph (docs/decisions/graph_is_checked_array.md).
@@ -81,7 +81,7 @@ class IndexRows:
     def live_table(self) -> Any:
         """Returns all columns of the rows that are not deleted; a copy if some are."""
         table = pa.concat_tables(self.tables)
-        return table if self.deleted is None else table.filter(pa.array(~self.deleted)).combine_chunks()
+        return table if self.deleted is None else table.filter(as_mask(~self.deleted)).combine_chunks()
 
     def find(self, ids: Sequence[str | int]) -> np.ndarray:
         """Returns the rows of ids, int64; -1 where there is none. 7 and "7" are one id."""

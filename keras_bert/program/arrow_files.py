@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+import numpy as np
+
 from keras_bert.program.atomic_output import atomic_named_file, explain_write_errors
 from keras_bert.program.errors import InputError, how_to_install
 
@@ -11,6 +13,12 @@ try:
     import pyarrow.compute as pc  # noqa: F401  # an attribute of `pa` from now on
 except ImportError:
     raise InputError(f"An index of texts needs pyarrow. {how_to_install('search')}") from None
+
+
+def as_mask(mask: Any) -> Any:
+    """Returns an array of truth values as one of Arrow, without pandas, which `pyarrow.array` imports if it is there."""
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits])
 
 
 def write_table(path: str, table: Any) -> None:
