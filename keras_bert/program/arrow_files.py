@@ -16,7 +16,7 @@ except ImportError:
 
 
 def as_mask(mask: Any) -> Any:
-    """Returns an array of truth values as one of Arrow, without pandas, which `pyarrow.array` imports if it is there."""
+    """Returns truth values as an array of Arrow, without pandas, which `pyarrow.array` imports if it is installed."""
     bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits])
 
