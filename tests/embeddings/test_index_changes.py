@@ -378,7 +378,6 @@ def test_an_error_at_any_step_of_writing_leaves_the_old_or_the_new_index(change,
     assert step > 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before", "between", "after"])
 def test_a_killed_process_leaves_the_old_or_the_new_index(place, tmp_path):
     built().save(tmp_path / "index")
