@@ -154,6 +154,7 @@ def test_one_of_two_indexes_that_were_loaded_from_a_folder_replaces_it_and_the_o
     for change in [lambda: first.delete(["d1"]), lambda: first.delete(["d2"])]:  # it may save several times
         change()
         first.save(path, replace=True)
+    assert sorted(ids_of(second)) == sorted(IDS), "a reader keeps its state"
     second.delete(["d3"])
     with pytest.raises(InputError, match="Another process or index has saved to .*Load the index again and repeat"):
         second.save(path, replace=True)
