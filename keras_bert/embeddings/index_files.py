@@ -178,8 +178,12 @@ def _read_files(path: str) -> tuple[IndexRows, dict[str, Any]]:
             "pooling": member(facts, "pooling", str, FACTS_FILE),
             "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
         }
-        paths = [os.path.join(path, name) for name in sorted(filter(_A_ROWS_FILE.fullmatch, os.listdir(path)))]
-        rows = read_rows(paths, read["model_sha256"], {}, functools.partial(_read_array, path))
+        names = sorted(filter(_A_ROWS_FILE.fullmatch, os.listdir(path)))
+        if names != [ROWS_FILE.format(number + 1) for number in range(len(names))]:
+            raise ValueError(f"it has the files {', '.join(names)}: some are missing or have other names")
+        rows = read_rows(
+            [os.path.join(path, name) for name in names], read["model_sha256"], {}, functools.partial(_read_array, path)
+        )
         if len(rows.search) != facts["rows"]:
             raise ValueError(f"the files have {len(rows.search)} rows, and {FACTS_FILE} says {facts['rows']!r:.50}")
         return rows, read

@@ -63,13 +63,8 @@ class VectorSearch:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers and products of the nearest vectors that a mask allows, int64 and float32 (Q, top_k).
 
-        The best come first, and the earlier of equally good ones.
-
-        Args:
-            queries: float32 (Q, H).
-            top_k: how many; there are fewer columns where the mask allows fewer.
-            mask: bool (N), or None for all.
-            exact: whether all vectors are compared.
+        The best come first, and the earlier of equally good ones. There are fewer columns where the mask, bool (N),
+        allows fewer.
 
         Raises:
             InputError: an argument is out of range, a product is not finite, or FAISS is missing where a graph is

@@ -169,7 +169,8 @@ class WordIndex:
             # In memory, because a file could change after the check.
             ends, documents, weights = (np.array(column.to_numpy()) for column in (ends, documents, weights))
             splits = np.append(0, ends)
-            if (np.diff(splits) < 0).any() or splits[-1] != len(weights) or not np.isfinite(weights).all():
+            is_inside = 0 <= splits.min() <= splits.max() == splits[-1] == len(weights)  # differences could overflow
+            if not is_inside or (np.diff(splits) < 0).any() or not np.isfinite(weights).all():
                 raise ValueError("weights.arrow has weights that are not finite, or not as many as words.arrow says")
             if len(documents) and not 0 <= documents.min() <= documents.max() < len(ids):
                 raise ValueError("weights.arrow has the number of no document")

@@ -215,6 +215,7 @@ def wrong_facts(folder, **facts):
     [
         (lambda folder: (folder / "index.json").unlink(), "is not an index: it has no index.json"),
         (lambda folder: (folder / "rows-000001.arrow").unlink(), "there are no rows"),
+        (lambda folder: (folder / "rows-000001.arrow").rename(folder / "rows-000002.arrow"), "some are missing"),
         (lambda folder: wrong_facts(folder, rows=39), "the files have 40 rows, and index.json says 39"),
         (lambda folder: wrong_facts(folder, format=1), "has the format 1, and this version of keras_bert reads 2"),
         (lambda folder: wrong_facts(folder, model_sha256="b"), "made with another model"),

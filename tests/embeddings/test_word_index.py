@@ -91,6 +91,7 @@ def with_column(path, name, change):
         ("weights", "weight", lambda array: array * np.float32(np.nan), "not finite"),
         ("words", "end", lambda array: array[::-1].copy(), "not as many as words.arrow says"),
         ("words", "end", lambda array: array + 1, "not as many as words.arrow says"),
+        ("words", "end", lambda array: np.array([2**63 - 1, -(2**63), *array[2:]]), "not as many as words.arrow says"),
         ("words", "word", lambda array: ["a"] * len(array), "word, end, .* of string|comes twice"),
         ("ids", "id", lambda array: pa.array(["cat"] * 3, pa.large_string()), "an id or a word comes twice"),
     ],
