@@ -26,8 +26,6 @@ SERVING = [
 # TensorFlow Serving's messages and services, for gRPC and warm-up files. Its number is that of its TensorFlow.
 CLIENT = ["tensorflow-serving-api>=2.21,<2.22"]
 
-# The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
-SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
 # Keras' other backend. Its trainer is private code of Keras, so the range has the version that was tried.
 JAX = ["jax>=0.10,<0.11"]
@@ -36,6 +34,8 @@ JAX = ["jax>=0.10,<0.11"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
 PARQUET = ["pyarrow>=21,<27"]
+# Indexes, and the graphs of large ones: FAISS gets them array by array, in the layout of the version that was tried.
+SEARCH = ["faiss-cpu>=1.15.1,<1.16", *PARQUET]
 
 # Tables of answers. The range begins with the first version that was tried.
 PANDAS = ["pandas>=3.1,<4"]

@@ -1,12 +1,12 @@
 """Finds the texts whose meaning is most similar to a query, with sentence embeddings.
 
 With --input_file an index of its lines is made and, with --index_dir, kept; --append adds them to the index that is
-there, but no file twice. Without --input_file, the index in --index_dir is asked. An index knows the model that made it
-and takes no other.
+there. Without --input_file, the index in --index_dir is asked. An index takes no other model than the one that made it.
 From 50,000 texts on, search is approximate and needs the extra `search`; --exact compares all texts.
 
 With --text_column, --input_file is a table: .jsonl, .tsv, .csv, .parquet. Its ids and its columns of metadata are kept.
---update gives the texts with these ids those of --input_file, and --delete removes texts by their ids.
+--update gives the texts with these ids those of --input_file, with --append it adds those with new ids, too, so that a
+command that was killed can run again. --delete removes texts by their ids.
 
 Example:
   python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=texts.txt --index_dir=index
@@ -40,8 +40,6 @@ def define_flags() -> None:
     flags.DEFINE_string("id_column", None, "The column of their ids.")
     flags.DEFINE_list("metadata_columns", [], "Columns that --where can name: strings, or in JSON Lines numbers too.")
     flags.DEFINE_bool("has_header", True, "Whether the first line of a .tsv or .csv file has the names of the columns.")
-    help = "How vectors are compared: int8 takes a quarter of the memory, binary a thirty-second. Default: float32."
-    flags.DEFINE_enum("precision", None, ["float32", "int8", "binary"], help)
     flags.DEFINE_bool("append", False, "Adds the texts of --input_file to the index in --index_dir.")
     flags.DEFINE_bool("update", False, "Replaces the texts in --index_dir that have the ids of --input_file.")
     flags.DEFINE_multi_string("delete", [], "An id of a text that is removed; may be given several times.")
@@ -75,14 +73,10 @@ def main():
     if is_new and index_dir:
         check_output_folder(index_dir)
 
-    from keras_bert.embeddings.vector_index import VectorIndex, check_replaceable_index
+    from keras_bert.embeddings.index_files import check_replaceable_index
+    from keras_bert.embeddings.vector_index import VectorIndex
 
     index = None if is_new else VectorIndex.load(index_dir)
-    if index is not None and arguments.precision not in (None, index.precision):
-        raise InputError(
-            f"The index in {index_dir} has the precision {index.precision}. Received: "
-            f"--precision={arguments.precision}. Leave it out, or build the index again."
-        )
     if arguments.append or arguments.update or deleted:
         check_replaceable_index(index_dir)
 
@@ -90,13 +84,11 @@ def main():
     encoder = open_model("SentenceEncoder", arguments.init_checkpoint, "model_precision", **pooling)
     options["batch_size"] = arguments.batch_size
     if is_new:
-        length, precision = arguments.max_seq_length, arguments.precision or "float32"
         index = VectorIndex.build(
-            encoder, texts, max_seq_length=length, precision=precision, exact=arguments.exact, **options
+            encoder, texts, max_seq_length=arguments.max_seq_length, exact=arguments.exact, **options
         )
-    elif arguments.append and index.has_added(texts, options.get("ids")):  # by this command, killed after it had saved
-        print(f"{index_dir} has the texts of {arguments.input_file} already, so they are not added again.")
-        texts = None
+    elif arguments.append and arguments.update:
+        index.upsert(encoder, options.pop("ids"), texts, exact=arguments.exact, **options)
     elif arguments.append:
         index.append(encoder, texts, exact=arguments.exact, **options)
     elif arguments.update:
@@ -105,7 +97,7 @@ def main():
         index.delete(deleted)
     if index_dir and (texts is not None or deleted):
         index.save(index_dir, replace=not is_new)
-        print(f"{index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
+        print(f"{index_dir}: {len(index):,} texts, vectors of {index.rows.search.shape[1]} numbers")
     if queries:
         _print_found(index, encoder, queries, arguments)
 
@@ -120,7 +112,7 @@ def _refuse_flags_without_effect(arguments) -> None:
     refuse_flags_without_effect(
         arguments.id_column and arguments.index_dir, "without --id_column and --index_dir", "update"
     )
-    refuse_flags_without_effect(not arguments.append, "with --append", "update", "delete", "delete_file")
+    refuse_flags_without_effect(not arguments.append, "with --append", "delete", "delete_file")
     refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(not arguments.update, "with --update: that of the index is used", "max_seq_length")
     refuse_flags_without_effect(arguments.index_dir, "without --index_dir", "delete", "delete_file")
@@ -154,9 +146,7 @@ def _read_input(arguments) -> tuple[list[str], dict]:
 def _print_found(index, encoder, queries: list[str], arguments) -> None:
     import dataclasses
 
-    from keras_bert.embeddings.metadata_columns import condition_of
-
-    where = dict(condition_of(text, index.metadata) for text in arguments.where) or None
+    where = dict(_condition(text, index.rows.described.schema) for text in arguments.where) or None
     num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
     found = index.search(encoder, queries, num_hits, where=where, hybrid=arguments.hybrid, exact=arguments.exact)
     if arguments.reranker:
@@ -168,6 +158,21 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
         print(query)
         for hit in hits:
             print(f"  {hit.score:.4f}  {'' if hit.id is None else f'{hit.id}  '}{hit.text}")
+
+
+def _condition(text: str, schema) -> tuple:
+    """Returns the column and the value of a condition, such as `year=2020`."""
+    from keras_bert.embeddings.index_columns import kind_of, type_of
+    from keras_bert.program.arrow_files import pa
+
+    name, mark, value = text.partition("=")
+    if not mark:
+        raise InputError(f"A condition is written column=value. Received: {text!r:.100}")
+    type = type_of(name, schema)
+    try:
+        return name, pa.scalar(value).cast(type).as_py()
+    except pa.ArrowInvalid:
+        raise InputError(f"The column {name!r} has {kind_of(type)}. Received: {value!r:.100}") from None
 
 
 command = command_of(main, define_flags)

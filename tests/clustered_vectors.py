@@ -1,6 +1,16 @@
-"""Vectors around centres, as those of real texts are, and how many of them a search finds."""
+"""Vectors around centres, as those of real texts are, indexes of them, and how many of them a search finds."""
 
 import numpy as np
+
+from keras_bert.embeddings.index_columns import table_of
+from keras_bert.embeddings.index_rows import IndexRows, with_vectors
+from keras_bert.embeddings.vector_index import VectorIndex
+
+
+def index_of(vectors: np.ndarray, texts=None, graph=None, *, ids=None, metadata=None) -> VectorIndex:
+    """Returns an index of vectors that were made by no model; by default all texts are "x"."""
+    table = table_of(["x"] * len(vectors) if texts is None else texts, ids, metadata)
+    return VectorIndex(IndexRows.of([with_vectors(table, vectors)], graph), "", {})
 
 
 def clusters(count: int, size: int = 16, seed: int = 0) -> np.ndarray:

@@ -2,13 +2,12 @@
 
 text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
-vector_index.py          search over sentence embeddings: build, append, update, delete, save, load
-index_rows.py            its vectors, texts, ids and metadata
-index_files.py           its folder
-metadata_columns.py      columns of metadata, and filters
+vector_index.py          search over sentence embeddings: build, append, update, upsert, delete, save, load
+index_rows.py            its vectors, texts, ids and metadata, in tables of Arrow
+index_columns.py         their columns: checks and filters
+index_files.py           its folder, and Arrow files of others
+vector_search.py         compares all vectors, or searches their graph
 quantised_vectors.py     vectors of 8 bits or 1 bit a number
-row_search.py            searches the vectors of an index
-exact_search.py          compares all vectors
 model_fingerprint.py     tells whether two models give the same vectors
 word_index.py            search by words: BM25, and its folder
 postings.py              search over sparse vectors

@@ -1,69 +1,89 @@
-"""The folder of an index: arrays, texts and ids, all checked before they are used.
+"""The folder of an index: files of Arrow and arrays, all checked before they are used.
 
-vectors.npy     float32 [N, H], or int8 [N, H] in another precision, see quantised_vectors.py
-ranges.npy      float32 [2, H], the ranges of int8
-signs.npy       int8 [N, ceil(H / 8)], for binary
-texts.jsonl     a string a line; "" where the text was deleted
-ids.jsonl       a string or a whole number a line, if the texts have ids; null where the text was deleted
-column_0.npy    a column of metadata; their names are in index.json
-deleted.npy     int64: the rows whose texts were deleted, if there are any
-graph.npy       see neighbour_graph.py
-index.json      the model, how texts were embedded, and what the folder has
+rows-000001.arrow   `id` if the texts have ids, `text`, metadata and `vector`; further files with other numbers
+deleted.npy         int64: the rows of all files that were deleted, if there are any
+graph.npy           see neighbour_graph.py
+index.json          the model, and how texts were embedded
 """
 
+import functools
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable
+import shutil
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.metadata_columns import check_stored_column
+from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, kind_of
+from keras_bert.embeddings.index_rows import IndexRows
 from keras_bert.embeddings.neighbour_graph import check_graph
-from keras_bert.embeddings.quantised_vectors import PRECISIONS, StoredVectors
-from keras_bert.program.atomic_output import check_replaceable_folder, save_array
+from keras_bert.program.arrow_files import as_mask, map_table, pa, write_table
+from keras_bert.program.atomic_output import (
+    atomic_folder,
+    check_replaceable_folder,
+    replacement_folder,
+    restore_folder,
+    save_array,
+)
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import waiting_for_folder
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import checked, member, parse_json_line, read_json_object, strings
-from keras_bert.program.options import check_choice
+from keras_bert.program.json_files import checked, member, read_json_object
 
-VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE = "vectors.npy", "texts.jsonl", "index.json", "graph.npy"
-RANGES_FILE, SIGNS_FILE, DELETED_FILE, COLUMN_FILE = "ranges.npy", "signs.npy", "deleted.npy", "column_{}.npy"
-IDS_FILE = "ids.jsonl"
-_ALL_FILES = {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE, RANGES_FILE, SIGNS_FILE, DELETED_FILE, IDS_FILE}
-_A_COLUMN_FILE = re.compile(r"column_\d+\.npy")
+FACTS_FILE, GRAPH_FILE, DELETED_FILE, ROWS_FILE = "index.json", "graph.npy", "deleted.npy", "rows-{:06}.arrow"
+_A_ROWS_FILE = re.compile(r"rows-\d{6,9}\.arrow")
 
-_FORMAT = 1  # of the folder, in index.json; an index of another number is refused
+FINGERPRINT = b"model_sha256"  # in the schema of Arrow files
+_FORMAT = 2  # of the folder, in index.json; an index of another number is refused
 
 
-def write_index(folder: str, index: Any) -> None:
-    """Writes the files of a `VectorIndex` into a folder."""
-    stored = index.rows.stored
-    arrays = {VECTORS_FILE: stored.codes, RANGES_FILE: stored.ranges, SIGNS_FILE: stored.signs, GRAPH_FILE: index.graph}
-    arrays |= {COLUMN_FILE.format(number): column for number, column in enumerate(index.metadata.values())}
-    if index.rows.deleted is not None:
-        arrays[DELETED_FILE] = np.flatnonzero(index.rows.deleted)
-    for name, array in arrays.items():
-        if array is not None:
-            save_array(os.path.join(folder, name), array)
-    write_lines(os.path.join(folder, TEXTS_FILE), index.texts)
-    facts = {
-        "format": _FORMAT,
-        "texts": len(index.texts),
-        "model_sha256": index.fingerprint,
-        **index.options,
-        "added": index.added,
-    }
-    if index.ids is not None:
-        write_lines(os.path.join(folder, IDS_FILE), index.ids)
-        facts["ids"] = True
-    if index.precision != "float32":
-        facts["precision"] = index.precision
-    if index.metadata:
-        facts["columns"] = list(index.metadata)
+def save_index(
+    path: str | os.PathLike, rows: IndexRows, facts: dict[str, Any], replace: bool, stored: tuple | None
+) -> tuple[Hashable, Sequence[Any]]:
+    """Writes the folder of an index and returns `state_of` it and the tables of its files; see `VectorIndex.save`.
+
+    `facts` are `model_sha256` and the options; `stored` is what this function returned for the same index and folder.
+    """
+    path = os.fspath(path)
+    restore_folder(path)
+    if os.path.isfile(os.path.join(path, FACTS_FILE)) and not replace:
+        raise InputError(
+            f"The output folder {path} is not empty: it has an index. Use save(path, replace=True), or save to a new "
+            "folder."
+        )
+    if not (replace and os.path.isdir(path) and os.listdir(path)):
+        with atomic_folder(path) as folder:
+            _write_files(folder, rows, facts, path, ())
+            return state_of(folder), rows.tables
+    check_replaceable_index(path)
+    with waiting_for_folder(path):
+        state, tables = stored or (state_of(path), ())
+        if state != state_of(path):
+            raise InputError(
+                f"Another process or index has saved to {path} since this index was loaded, and its changes would be "
+                "lost. Load the index again and repeat yours, or save to a new folder."
+            )
+        with replacement_folder(path) as folder:
+            _write_files(folder, rows, facts, path, tables)
+            return state_of(folder), rows.tables
+
+
+def _write_files(folder: str, rows: IndexRows, facts: dict[str, Any], old: str, saved: Sequence[Any]) -> None:
+    """Writes the files of an index into a new folder. Those of `saved` tables, in `old`, get a second name."""
+    for number, table in enumerate(rows.tables):
+        path = os.path.join(folder, ROWS_FILE.format(number + 1))
+        if number < len(saved) and saved[number] is table:
+            _give_second_name(os.path.join(old, ROWS_FILE.format(number + 1)), path)
+        else:
+            write_table(path, table.replace_schema_metadata({FINGERPRINT: facts["model_sha256"]}))
+    if rows.deleted is not None:
+        save_array(os.path.join(folder, DELETED_FILE), np.flatnonzero(rows.deleted))
+    if rows.search.graph is not None:
+        save_array(os.path.join(folder, GRAPH_FILE), rows.search.graph)
     with open(os.path.join(folder, FACTS_FILE), "w", encoding="utf-8") as file:
-        file.write(json.dumps(facts, indent=2) + "\n")
+        file.write(json.dumps({"format": _FORMAT, "rows": len(rows.search), **facts}, indent=2) + "\n")
 
 
 def state_of(path: str | os.PathLike) -> Hashable:
@@ -75,31 +95,77 @@ def state_of(path: str | os.PathLike) -> Hashable:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def read_index(path: str | os.PathLike) -> tuple[dict[str, Any], Hashable]:
-    """Returns the arguments of `VectorIndex` that a folder holds, and `state_of` the folder.
-
-    Arrays stay on disk until they are used.
+def read_index(path: str | os.PathLike) -> tuple[IndexRows, dict[str, Any], Hashable]:
+    """Returns the rows and facts of an index in a folder, as `save_index` takes them, and `state_of` the folder.
 
     Raises:
         InputError: it is no index, it is damaged, or a file is a link out of the folder.
     """
+    restore_folder(path)
     while True:
         state = state_of(path)
         try:
-            arguments = _read_files(os.fspath(path))
+            found = _read_files(os.fspath(path))
         except InputError:
             if state_of(path) == state:
                 raise
         else:
             if state_of(path) == state:
-                return arguments, state
+                return *found, state
         # Another process has replaced the folder meanwhile, so some files are of the old and some of the new index.
 
 
-def _read_files(path: str) -> dict[str, Any]:
-    missing = [name for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE) if not os.path.isfile(os.path.join(path, name))]
-    if missing:
-        what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
+def read_rows(
+    paths: Sequence[str],
+    fingerprint: str,
+    names: Mapping[str, str],
+    read_array: Callable[[str, int], np.ndarray | None],
+) -> IndexRows:
+    """Maps the rows of Arrow files, whose model, if they name one, must have a fingerprint.
+
+    `names` are names of columns in the files -> those of an index, where these differ. `read_array` returns the graph,
+    or the mask of deleted rows, for the name of its file and the number of rows. Raises `ValueError` if a file is
+    damaged, has other columns or is of another model, or an id occurs twice.
+    """
+    tables = [map_table(path) for path in paths]
+    if not sum(map(len, tables)):
+        raise ValueError("there are no rows")
+    fingerprints = {(table.schema.metadata or {}).get(FINGERPRINT, fingerprint.encode()) for table in tables}
+    if fingerprints != {fingerprint.encode()}:
+        raise ValueError("they were made with another model, or with other weights")
+    tables = [table.replace_schema_metadata(None) for table in tables]
+    tables = [table.rename_columns([names.get(name, name) for name in table.column_names]) for table in tables]
+    if any(table.schema != tables[0].schema for table in tables):
+        raise ValueError("the files have different columns")
+    kinds = {field.name: kind_of(field.type) for field in tables[0].schema}
+    lists = [name for name in kinds if kinds[name] is None]
+    fits = kinds.get(TEXT) == "strings" and kinds.get(ID) in (None, "strings", "whole numbers") and lists == [VECTOR]
+    if not fits or len(kinds) < tables[0].num_columns:
+        found = ", ".join(f"{field.name} ({field.type!s:.40})" for field in tables[0].schema)
+        raise ValueError(f"expected text (strings), vector (lists of float32), id, and metadata. Received: {found}")
+    num_rows = sum(map(len, tables))
+    graph, deleted = read_array(GRAPH_FILE, num_rows), read_array(DELETED_FILE, num_rows)
+    rows = IndexRows.of(tables, graph, deleted)
+    if ID in kinds:
+        ids = rows.table[ID] if deleted is None else rows.table[ID].filter(as_mask(~deleted))
+        pool = pa.system_memory_pool()  # gives its memory back, which that of Arrow would keep
+        if pa.compute.count_distinct(ids, memory_pool=pool).as_py() < len(ids):
+            raise ValueError("an id occurs twice")
+    return rows
+
+
+def check_replaceable_index(path: str | os.PathLike) -> None:
+    """Checks that `VectorIndex.save` can replace a folder. Raises `InputError`: it has other files than an index."""
+    known = {FACTS_FILE, GRAPH_FILE, DELETED_FILE}
+    others = sorted(name for name in set(os.listdir(path)) - known if not _A_ROWS_FILE.fullmatch(name))
+    if others:
+        raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
+    check_replaceable_folder(path)
+
+
+def _read_files(path: str) -> tuple[IndexRows, dict[str, Any]]:
+    if not os.path.isfile(os.path.join(path, FACTS_FILE)):
+        what = f"it has no {FACTS_FILE}" if os.path.isdir(path) else "there is no such folder"
         raise InputError(f"{path} is not an index: {what}. Build one with VectorIndex.build or search_sentences.")
     check_links(path)
     try:
@@ -107,97 +173,46 @@ def _read_files(path: str) -> dict[str, Any]:
         if facts.get("format") != _FORMAT:
             found = f"{facts.get('format')!r:.50}"
             raise ValueError(f"{FACTS_FILE} has the format {found}, and this version of keras_bert reads {_FORMAT}")
-        texts = read_lines(path, TEXTS_FILE, str)
-        vectors = _stored_vectors(path, facts, len(texts))
-        return {
-            "vectors": vectors,
-            "texts": texts,
-            "fingerprint": checked(facts["model_sha256"], str, "model_sha256", FACTS_FILE),
-            "options": {
-                "pooling": member(facts, "pooling", str, FACTS_FILE),
-                "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
-            },
-            "graph": _load_graph(os.path.join(path, GRAPH_FILE), len(texts)),
-            "added": member(facts, "added", list, FACTS_FILE, []),
-            "ids": _read_ids(path, len(texts)) if member(facts, "ids", bool, FACTS_FILE) else None,
-            "metadata": {
-                name: check_stored_column(_mapped(path, COLUMN_FILE.format(number)), len(texts))
-                for number, name in enumerate(strings(facts, "columns", FACTS_FILE))
-            },
-            "deleted": _read_deleted(path, len(texts)),
+        read = {
+            "model_sha256": checked(facts["model_sha256"], str, "model_sha256", FACTS_FILE),
+            "pooling": member(facts, "pooling", str, FACTS_FILE),
+            "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
         }
+        names = sorted(filter(_A_ROWS_FILE.fullmatch, os.listdir(path)))
+        if names != [ROWS_FILE.format(number + 1) for number in range(len(names))]:
+            raise ValueError(f"it has the files {', '.join(names)}: some are missing or have other names")
+        rows = read_rows(
+            [os.path.join(path, name) for name in names], read["model_sha256"], {}, functools.partial(_read_array, path)
+        )
+        if len(rows.search) != facts["rows"]:
+            raise ValueError(f"the files have {len(rows.search)} rows, and {FACTS_FILE} says {facts['rows']!r:.50}")
+        return rows, read
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
 
 
-def check_replaceable_index(path: str | os.PathLike) -> None:
-    """Checks that `VectorIndex.save` can replace a folder. Raises `InputError`: it has other files than an index."""
-    others = sorted(name for name in set(os.listdir(path)) - _ALL_FILES if not _A_COLUMN_FILE.fullmatch(name))
-    if others:
-        raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
-    check_replaceable_folder(path)
+def _give_second_name(source: str, target: str) -> None:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(source, target)
 
 
-def write_lines(path: str, values: Iterable[Any]) -> None:
-    """Writes a file with a JSON value a line."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
-
-
-def read_lines(path: str, name: str, kind: type | None) -> list:
-    """Returns the values of such a file in a folder. Raises `InputError` if one is not of a type."""
-    with open(os.path.join(path, name), encoding="utf-8") as file:
-        values = [parse_json_line(line, "a line") for line in file]
-    return values if kind is None else [checked(value, kind, "each line", name) for value in values]
-
-
-def _mapped(path: str, name: str) -> np.ndarray:
-    return np.lib.format.open_memmap(os.path.join(path, name), mode="r")
-
-
-def _stored_vectors(path: str, facts: dict, num_texts: int) -> StoredVectors:
-    codes = _mapped(path, VECTORS_FILE)
-    precision = member(facts, "precision", str, FACTS_FILE, "float32")
-    check_choice("precision", precision, PRECISIONS)
-    is_table = codes.ndim == 2 and codes.dtype == ("float32" if precision == "float32" else "int8")
-    if not is_table or not len(codes) == num_texts == facts["texts"]:
-        raise ValueError(f"{num_texts} texts and vectors {codes.dtype} {codes.shape} for {facts['texts']} texts")
-    if precision == "float32":
-        return StoredVectors(codes)
-    size = codes.shape[1]
-    ranges = _mapped(path, RANGES_FILE)
-    if ranges.dtype != np.float32 or ranges.shape != (2, size) or not np.isfinite(ranges).all():
-        raise ValueError(f"{RANGES_FILE} has no ranges of vectors of {size} numbers")
-    signs = _mapped(path, SIGNS_FILE) if precision == "binary" else None
-    if signs is not None and (signs.dtype != np.int8 or signs.shape != (num_texts, (size + 7) // 8)):
-        raise ValueError(f"{SIGNS_FILE} has no signs of vectors of {size} numbers")
-    return StoredVectors(codes, precision, np.array(ranges), signs)
-
-
-def _read_ids(path: str, num_texts: int) -> list:
-    ids = read_lines(path, IDS_FILE, None)
-    if len(ids) != num_texts or not all(value is None or type(value) in (str, int) for value in ids):
-        raise ValueError(f"{IDS_FILE} has no {num_texts} ids")
-    return ids
-
-
-def _read_deleted(path: str, num_texts: int) -> np.ndarray | None:
-    if not os.path.lexists(os.path.join(path, DELETED_FILE)):
-        return None
-    rows = _mapped(path, DELETED_FILE)
-    if rows.ndim != 1 or rows.dtype != np.int64 or rows.min() < 0 or rows.max() >= num_texts:
-        raise ValueError(f"{DELETED_FILE} has no rows of {num_texts} texts")
-    deleted = np.zeros(num_texts, bool)
-    deleted[rows] = True
-    return deleted
-
-
-def _load_graph(path: str, num_vectors: int) -> np.ndarray | None:
+def _read_array(folder: str, name: str, num_rows: int) -> np.ndarray | None:
+    """Returns the graph, or the mask of deleted rows, bool [rows]; None if there is none."""
+    path = os.path.join(folder, name)
     if not os.path.lexists(path):
         return None
     try:
         if not os.path.isfile(path):
             raise ValueError("it is not a file")
-        return check_graph(np.lib.format.open_memmap(path, mode="r"), num_vectors)
+        array = np.lib.format.open_memmap(path, mode="r")
+        if name == GRAPH_FILE:
+            return check_graph(array, num_rows)
+        mask = np.zeros(num_rows, bool)
+        if array.ndim != 1 or array.dtype != np.int64 or not 0 <= array.min() <= array.max() < num_rows:
+            raise ValueError(f"{array.dtype} numbers of the shape {list(array.shape)} for {num_rows} rows")
+        mask[array] = True
+        return mask
     except (OSError, ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{GRAPH_FILE} is no graph of its vectors ({error}); without it, search is exact") from None
+        raise ValueError(f"{name} does not fit its rows ({error}); without graph.npy, search is exact") from None

@@ -1,133 +1,161 @@
-"""The rows of an index: a vector, a text, an id and metadata each. Changes return new rows."""
+"""The rows of an index: a vector, a text, an id and metadata each, in tables of Arrow. Changes return new rows."""
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns, joined_columns, mask_of
-from keras_bert.embeddings.quantised_vectors import StoredVectors
-from keras_bert.embeddings.rank_fusion import RowWords
+from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, Filters, Where, checked_ids
+from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
+from keras_bert.embeddings.vector_search import VectorSearch
+from keras_bert.embeddings.word_index import WordIndex
+from keras_bert.program.arrow_files import as_mask, pa
 from keras_bert.program.errors import InputError
-from keras_bert.program.user_inputs import as_list
+
+# From this number of rows on, an index has a graph (docs/decisions/graph_is_checked_array.md).
+GRAPH_FROM = 50_000
+# New rows join the last table while it has fewer rows, so that an index has few tables.
+_FEW_ROWS = 4096
+# An index is made anew when a larger share of its rows has been deleted.
+_MOST_DELETED = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class IndexRows:
-    """Rows of an index.
+    """N rows of an index. A row that was deleted is masked until the rows are made anew.
 
     Attributes:
-        stored: N vectors.
-        texts: N strings; "" in deleted rows.
-        ids: N strings or whole numbers, None in deleted rows; or None if the texts have no ids.
-        metadata: columns of N values.
-        deleted: bool (N): rows that only the graph needs; None if there are none.
+        tables: one for each file, with the columns `text`, `vector`, metadata and, if the texts have ids, `id`.
+        search: finds their vectors.
+        deleted: bool (N); None if no row is.
     """
 
-    stored: StoredVectors
-    texts: list[str]
-    ids: list | None = None
-    metadata: Columns = dataclasses.field(default_factory=dict)
+    tables: Sequence[Any]
+    search: VectorSearch
     deleted: np.ndarray | None = None
 
-    def __post_init__(self):
-        if len(self.stored.codes) != len(self.texts):
-            raise InputError(
-                f"Expected a text for each vector. Received: {len(self.stored.codes)} vectors, {len(self.texts)} texts"
-            )
+    @classmethod
+    def of(
+        cls, tables: Sequence[Any], graph: np.ndarray | None = None, deleted: np.ndarray | None = None
+    ) -> "IndexRows":
+        """Returns the rows of tables with equal columns, with a graph of their vectors, if there is one."""
+        parts = [part for table in tables for part in table[VECTOR].chunks if len(part)]
+        # Without a copy, and without pandas, which `to_numpy` imports if it is installed.
+        arrays = [np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts]
+        return cls(tuple(tables), VectorSearch(arrays, graph), deleted)
+
+    @functools.cached_property
+    def table(self) -> Any:
+        """All columns but the vectors, without a copy."""
+        return pa.concat_tables([table.drop_columns(VECTOR) for table in self.tables])
+
+    @functools.cached_property
+    def described(self) -> Any:
+        """The columns of metadata."""
+        return self.table.select([name for name in self.table.column_names if name not in (ID, TEXT)])
+
+    @functools.cached_property
+    def filters(self) -> Filters:
+        """Filters over the columns of metadata."""
+        return Filters(self.described)
+
+    @functools.cached_property
+    def words(self) -> tuple[WordIndex, np.ndarray]:
+        """The words of the texts that are not deleted, counted when they are first asked for, and their rows."""
+        rows = np.arange(len(self.search)) if self.deleted is None else np.flatnonzero(~self.deleted)
+        return WordIndex.of_texts(self.table[TEXT].take(pa.array(rows)).to_pylist()), rows
 
     def __len__(self) -> int:
         """Returns the number of texts that are not deleted."""
-        return len(self.texts) - (0 if self.deleted is None else int(np.count_nonzero(self.deleted)))
+        return len(self.search) - (0 if self.deleted is None else int(np.count_nonzero(self.deleted)))
 
-    @functools.cached_property
-    def numbers(self) -> dict[str, int]:
-        """Each id as a string -> its row, so that 7 and "7" are one id."""
-        return {str(one): row for row, one in enumerate(self.ids or ()) if one is not None}
+    def values(self, name: str, of_deleted: Any) -> list:
+        """Returns a column as a list, with another value where a row is deleted."""
+        values = self.table[name].to_pylist()
+        for row in () if self.deleted is None else np.flatnonzero(self.deleted).tolist():
+            values[row] = of_deleted
+        return values
 
-    @functools.cached_property
-    def words(self) -> RowWords:
-        """The words of the texts, counted when they are first asked for."""
-        return RowWords(self.texts, self.deleted)
+    def live_table(self) -> Any:
+        """Returns all columns of the rows that are not deleted; a copy if some are."""
+        table = pa.concat_tables(self.tables)
+        return table if self.deleted is None else table.filter(as_mask(~self.deleted)).combine_chunks()
 
-    def numbers_of(self, ids: Any, num_texts: int | None = None) -> np.ndarray:
-        """Returns the rows of ids, int64; `num_texts` is how many these must be.
+    def find(self, ids: Sequence[str | int]) -> np.ndarray:
+        """Returns the rows of ids, int64; -1 where there is none. 7 and "7" are one id."""
+        keys, wanted = self.table[ID].cast(pa.large_string()), [str(one) for one in ids]
+        is_found = pa.compute.is_in(keys, pa.array(wanted, keys.type)).to_numpy()
+        rows = np.flatnonzero(is_found if self.deleted is None else is_found & ~self.deleted)
+        found = dict(zip(keys.take(pa.array(rows)).to_pylist(), rows.tolist(), strict=True))
+        return np.array([found.get(one, -1) for one in wanted], np.int64)
+
+    def known(self, ids: Any, num_texts: int | None = None) -> tuple[list, np.ndarray]:
+        """Returns ids and their rows, int64; `num_texts` is how many these must be.
 
         Raises:
             InputError: the index has no ids, or not one of these, or one is given twice.
         """
-        if self.ids is None:
+        if ID not in self.table.column_names:
             raise InputError("The texts of the index have no ids. Build it with ids=.")
         ids = checked_ids(ids, num_texts)
-        unknown = next((one for one in ids if str(one) not in self.numbers), None)
-        if unknown is not None:
+        rows = self.find(ids)
+        if (rows < 0).any():
+            unknown = ids[int(rows.argmin())]
             raise InputError(f"The index has no text with the id {unknown!r:.100}. It has {len(self):,} texts.")
-        return np.array([self.numbers[str(one)] for one in ids], np.int64)
-
-    def checked_additions(self, num_texts: int, ids: Any, metadata: Any) -> tuple[list | None, Columns]:
-        """Returns the ids and the columns of further texts.
-
-        Raises:
-            InputError: the index has ids and these have none, or the other way round; or the columns are others.
-        """
-        if (ids is None) != (self.ids is None):
-            has, given = ("no ids", "ids") if self.ids is None else ("ids", "none")
-            raise InputError(f"The texts of the index have {has}, so new ones must be alike. Received: {given}")
-        columns = checked_columns({} if metadata is None else metadata, num_texts)
-        joined_columns({name: column[:0] for name, column in self.metadata.items()}, columns)
-        return None if ids is None else checked_ids(ids, num_texts), columns
-
-    def joined(self, vectors: np.ndarray, texts: list[str], ids: list | None, columns: Columns) -> "IndexRows":
-        """Returns these rows and further ones behind them; `vectors` are float32 and become as the others."""
-        return IndexRows(
-            self.stored.joined(vectors),
-            [*self.texts, *texts],
-            None if self.ids is None else [*self.ids, *(ids or ())],
-            joined_columns(self.metadata, columns),
-            None if self.deleted is None else np.append(self.deleted, np.zeros(len(texts), bool)),
-        )
-
-    def marked(self, rows: np.ndarray) -> "IndexRows":
-        """Returns these rows with some marked as deleted: these keep their vectors only."""
-        deleted = np.zeros(len(self.texts), bool) if self.deleted is None else self.deleted.copy()
-        deleted[rows] = True
-        texts, ids = list(self.texts), list(self.ids or ())
-        for row in rows.tolist():
-            texts[row], ids[row] = "", None
-        metadata = {name: np.array(column) for name, column in self.metadata.items()}
-        for column in metadata.values():
-            column[rows] = column.dtype.type()
-        return IndexRows(self.stored, texts, ids, metadata, deleted)
-
-    def compacted(self) -> "IndexRows":
-        """Returns the rows that are not deleted."""
-        if self.deleted is None:
-            return self
-        rows = np.flatnonzero(~self.deleted)
-        texts, ids = ([values[row] for row in rows.tolist()] for values in (self.texts, self.ids or ()))
-        return IndexRows(
-            self.stored.kept(rows), texts, ids, {name: column[rows] for name, column in self.metadata.items()}
-        )
+        return ids, rows
 
     def mask(self, where: Where | None) -> np.ndarray | None:
         """Returns which rows may be found, bool (N), or None for all; see `mask_of`."""
         if where is None:
             return None if self.deleted is None else ~self.deleted
-        mask = mask_of(where, self.metadata, len(self.texts))
+        mask = self.filters.mask(where)
         return mask if self.deleted is None else mask & ~self.deleted
 
+    def added(self, table: Any, vectors: np.ndarray) -> Sequence[Any]:
+        """Returns the tables of these rows and of new ones behind them, which have these vectors, float32 (n, H)."""
+        *tables, last = self.tables
+        new = with_vectors(table, vectors).select(last.column_names).cast(last.schema)
+        if len(last) < _FEW_ROWS:
+            return [*tables, pa.concat_tables([last, new]).combine_chunks()]
+        return [*tables, last, new]
 
-def checked_ids(ids: Any, num_texts: int | None) -> list:
-    """Returns ids as a list. Raises `InputError`: one is given twice, is no id, or there are not `num_texts`."""
-    ids = as_list([ids] if isinstance(ids, (str, int)) else ids, "ids")
-    if num_texts is not None and len(ids) != num_texts:
-        raise InputError(f"Expected an id for each of the {num_texts:,} texts. Received: {len(ids):,} ids")
-    seen: set[str] = set()
-    for one in ids:
-        if type(one) not in (str, int) or one == "":
-            raise InputError(f"An id must be a string or a whole number. Received: {one!r:.100}")
-        if str(one) in seen:
-            raise InputError(f"The id {one!r:.100} is given twice. Every text needs an id of its own.")
-        seen.add(str(one))
-    return ids
+    def changed(self, tables: Sequence[Any], deleted: Sequence[int] | np.ndarray, exact: bool) -> "IndexRows":
+        """Returns the rows of tables which begin with the present rows, without some rows, and with a graph of all.
+
+        Args:
+            tables: those of these rows, or from `added`.
+            deleted: the numbers of rows. They are masked or, if too many are, all is made anew without them.
+            exact: whether new rows have no graph.
+        """
+        mask = np.zeros(sum(map(len, tables)), bool)
+        mask[: len(self.search)] = False if self.deleted is None else self.deleted
+        mask[np.asarray(deleted, np.int64)] = True
+        if mask.mean() > _MOST_DELETED:
+            return IndexRows.of([IndexRows.of(tables, None, mask).live_table()]).with_graph(exact)
+        if tables is self.tables:
+            return dataclasses.replace(self, deleted=mask)
+        return IndexRows.of(tables, None, mask if mask.any() else None).with_graph(exact, self.search)
+
+    def with_graph(self, exact: bool, begun: VectorSearch | None = None) -> "IndexRows":
+        """Returns the rows with a graph if they are many, unless `exact`; `begun` may have that of the first rows."""
+        if not gets_graph(len(self.search), exact):
+            return self
+        graph, start = (None, 0) if begun is None or begun.graph is None else (begun.graph, len(begun))
+        graph = build_graph(self.search, graph, start)
+        return dataclasses.replace(self, search=VectorSearch(self.search.parts, graph))
+
+
+def with_vectors(table: Any, vectors: np.ndarray) -> Any:
+    """Returns a table with a column of vectors, float32 (N, H), which are not copied if they lie in a row."""
+    values = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
+    return table.append_column(VECTOR, pa.FixedSizeListArray.from_arrays(values, vectors.shape[1]))
+
+
+def gets_graph(num_rows: int, exact: bool) -> bool:
+    """Returns whether so many rows get a graph. Raises `InputError` if FAISS is missing then."""
+    if num_rows < GRAPH_FROM or exact:
+        return False
+    import_faiss()
+    return True

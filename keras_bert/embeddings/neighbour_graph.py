@@ -4,6 +4,8 @@ FAISS's own files are not used, because a damaged one can crash the process. The
 `check_graph` checks completely before FAISS gets it (docs/decisions/graph_is_checked_array.md).
 """
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert.program.errors import InputError, how_to_install
@@ -22,20 +24,18 @@ _PART = 65_536
 
 
 def build_graph(
-    vectors: np.ndarray,
+    vectors: Any,
     graph: np.ndarray | None = None,
     start: int = 0,
     *,
-    ranges: np.ndarray | None = None,
     seconds_without_progress: float = 2,
 ) -> np.ndarray:
     """Returns a graph of all vectors as one array.
 
     Args:
-        vectors: float32 (N, H); or int8 (N, H), see `quantised_vectors.quantise`, with their `ranges`.
+        vectors: float32 (N, H), an array or a `VectorSearch`.
         graph: of the first `start` vectors, as this function returned it; the other vectors are added to it.
         start: the number of vectors in `graph`.
-        ranges: of int8 vectors, float32 (2, H).
         seconds_without_progress: a line of progress is shown after this time.
 
     Returns:
@@ -46,7 +46,7 @@ def build_graph(
         InputError: FAISS is missing.
     """
     faiss = import_faiss()
-    index = _faiss_index(vectors[:start], graph, ranges)
+    index = _faiss_index(vectors, start, graph)
     index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
     step = max(1000, (len(vectors) - start) // 100)
     with progress_bar(
@@ -54,7 +54,7 @@ def build_graph(
     ) as bar:
         for first in range(start, len(vectors), step):
             part = vectors[first : first + step]
-            index.add(_as_float32(part, ranges))
+            index.add(np.ascontiguousarray(part, np.float32))
             bar.update(len(part))
     hnsw = index.hnsw
     arrays = [[hnsw.entry_point], faiss.vector_to_array(hnsw.levels), faiss.vector_to_array(hnsw.neighbors)]
@@ -86,20 +86,19 @@ def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
 
 
 class GraphSearch:
-    """Searches vectors by a graph. FAISS holds a copy of them: float32 in half precision, 2 bytes a number, or int8.
+    """Searches vectors by a graph. FAISS holds a copy of them in half precision, 2 bytes a number.
 
     Args:
-        vectors: float32 or int8 (N, H).
+        vectors: float32 (N, H), an array or a `VectorSearch`.
         graph: of these vectors, from `build_graph` or `check_graph`.
-        ranges: of int8 vectors, float32 (2, H).
 
     Raises:
         InputError: FAISS is missing.
     """
 
-    def __init__(self, vectors: np.ndarray, graph: np.ndarray, ranges: np.ndarray | None = None):
+    def __init__(self, vectors: Any, graph: np.ndarray):
         self._faiss = import_faiss()
-        self._index = _faiss_index(vectors, graph, ranges)
+        self._index = _faiss_index(vectors, len(vectors), graph)
 
     def nearest(self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None = None) -> np.ndarray:
         """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer.
@@ -129,33 +128,23 @@ def import_faiss():
     return faiss
 
 
-def _faiss_index(vectors: np.ndarray, graph: np.ndarray | None, ranges: np.ndarray | None = None):
+def _faiss_index(vectors: Any, count: int, graph: np.ndarray | None):
+    """Returns FAISS's index of the first `count` vectors, whose graph is given."""
     faiss = import_faiss()
-    kind = faiss.ScalarQuantizer.QT_fp16 if ranges is None else faiss.ScalarQuantizer.QT_8bit
-    index = faiss.IndexHNSWSQ(vectors.shape[1], kind, LINKS, faiss.METRIC_INNER_PRODUCT)
-    if ranges is not None:  # FAISS has the same steps; it restores their middle
-        steps = faiss.downcast_index(index.storage).sq.trained
-        faiss.copy_array_to_vector(np.concatenate([ranges[0], ranges[1] - ranges[0]]), steps)
+    index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_INNER_PRODUCT)
     index.is_trained = index.storage.is_trained = True  # half precision has nothing to learn
     if graph is None:
         return index
-    for first in range(0, len(vectors), _PART):
-        index.storage.add(_as_float32(vectors[first : first + _PART], ranges))
-    entry, levels, links = _parts(graph, len(vectors))
+    for first in range(0, count, _PART):
+        index.storage.add(np.ascontiguousarray(vectors[first : min(first + _PART, count)], np.float32))
+    entry, levels, links = _parts(graph, count)
     hnsw = index.hnsw
     faiss.copy_array_to_vector(levels, hnsw.levels)
     faiss.copy_array_to_vector(_offsets(levels).astype(np.uint64), hnsw.offsets)
     faiss.copy_array_to_vector(links, hnsw.neighbors)
     hnsw.entry_point, hnsw.max_level = entry, int(levels.max()) - 1
-    index.ntotal = len(vectors)
+    index.ntotal = count
     return index
-
-
-def _as_float32(vectors: np.ndarray, ranges: np.ndarray | None) -> np.ndarray:
-    """Returns float32 vectors; of int8 ones the middle of each step."""
-    if ranges is not None:
-        vectors = (vectors.astype(np.float32) + 128.5) / 255 * (ranges[1] - ranges[0]) + ranges[0]
-    return np.ascontiguousarray(vectors, np.float32)
 
 
 def _parts(graph: np.ndarray, num_vectors: int) -> tuple[int, np.ndarray, np.ndarray]:

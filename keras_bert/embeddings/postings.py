@@ -1,16 +1,13 @@
 """A sparse matrix of documents, kept by its columns: what a search by words or by sparse vectors adds up."""
 
-import os
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.exact_search import largest
-from keras_bert.program.atomic_output import save_array
+from keras_bert.embeddings.vector_search import largest
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 
-_FILES = {"weights.npy": np.float32, "documents.npy": np.int32, "splits.npy": np.int64}
 # Scores in memory at once: 8 bytes each. For 1,000,000 documents these are 16 queries.
 _MOST_SCORES = 1 << 24
 
@@ -71,27 +68,3 @@ class Postings:
                 best = largest(values, depth)
                 numbers[place, : len(best)], scores[place, : len(best)] = documents[best], values[best]
         return numbers, scores
-
-    def save(self, folder: str) -> None:
-        """Writes three arrays into a folder."""
-        for name, array in zip(_FILES, (self.columns.data, self.columns.indices, self.columns.indptr), strict=True):
-            save_array(os.path.join(folder, name), array.astype(_FILES[name], copy=False))
-
-    @classmethod
-    def load(cls, folder: str, num_columns: int, num_documents: int) -> "Postings":
-        """Reads what `save` wrote. Raises `ValueError` if it is damaged, `OSError` if a file is missing."""
-        from scipy.sparse import csr_array
-
-        # In memory, because a file could change after the check.
-        arrays = [np.array(np.lib.format.open_memmap(os.path.join(folder, name), mode="r")) for name in _FILES]
-        weights, documents, splits = arrays
-        for (name, dtype), array in zip(_FILES.items(), arrays, strict=True):
-            if array.ndim != 1 or array.dtype != dtype:
-                raise ValueError(f"{name} has {array.dtype} numbers of the shape {list(array.shape)}")
-        if len(splits) != num_columns + 1 or splits[0] or splits[-1] != len(weights) or (np.diff(splits) < 0).any():
-            raise ValueError("splits.npy does not divide the weights into columns")
-        if len(documents) != len(weights) or not np.isfinite(weights).all():
-            raise ValueError("weights.npy has another length than documents.npy, or numbers that are not finite")
-        if len(documents) and not 0 <= documents.min() <= documents.max() < num_documents:
-            raise ValueError("documents.npy has the number of no document")
-        return cls(csr_array((weights, documents, splits), shape=(num_columns, num_documents)))

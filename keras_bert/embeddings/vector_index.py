@@ -2,37 +2,29 @@
 
 import dataclasses
 import functools
-import hashlib
-import json
 import os
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_files import FACTS_FILE, check_replaceable_index, read_index, state_of, write_index
-from keras_bert.embeddings.index_rows import IndexRows, checked_ids
-from keras_bert.embeddings.metadata_columns import Columns, Where, checked_columns
+from keras_bert.embeddings.index_columns import ID, TEXT, Where, table_of
+from keras_bert.embeddings.index_files import FINGERPRINT, read_index, read_rows, save_index
+from keras_bert.embeddings.index_rows import IndexRows, gets_graph, with_vectors
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
-from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
-from keras_bert.embeddings.quantised_vectors import PRECISIONS, StoredVectors
-from keras_bert.embeddings.rank_fusion import FUSED
-from keras_bert.embeddings.row_search import RowSearch
+from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
-from keras_bert.program.atomic_output import atomic_folder, replacement_folder
+from keras_bert.program.arrow_files import pa, write_parquet
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import waiting_for_folder
 from keras_bert.program.long_work import progress_bar
-from keras_bert.program.options import check_choice
 
-# From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
-GRAPH_FROM = 50_000
-# An index with a graph is made anew when a larger share of its rows has been deleted.
-_MOST_DELETED = 0.2
+_ANOTHER_MODEL = (
+    "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be compared "
+    "with this model's. Build it again, or load the model that it was made with."
+)
 
-_SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
 # Threads change and save indexes one after another. It is no attribute, since a lock cannot be copied or pickled.
 _changing = threading.RLock()
 
@@ -53,8 +45,7 @@ class Hit:
     Attributes:
         number: its row in the index, counted from 0. Deletions may change it.
         text: the text.
-        score: its cosine similarity to the query; in a quantised index that of what is kept of its vector; in a
-            hybrid search its sum of reciprocal ranks.
+        score: its cosine similarity to the query; in a hybrid search its sum of reciprocal ranks.
         id: its id, if the index has ids.
         metadata: its values by column, if the index has metadata.
     """
@@ -69,16 +60,12 @@ class Hit:
 class VectorIndex:
     """Texts, their embeddings and what they were made with.
 
+    Made by `build`, `from_arrow` or `load`.
+
     Args:
-        vectors: float32 (N, H), each of length 1; or `StoredVectors` of another precision.
-        texts: N strings.
+        rows: the texts, with vectors of length 1.
         fingerprint: of the model, see `model_fingerprint`.
         options: the arguments of `sentence_embeddings` beside model and texts: `pooling`, `max_seq_length`.
-        graph: of the vectors, see `neighbour_graph.build_graph`. Without it, every search is exact.
-        added: SHA-256 of each group of texts that was added at once, in order, see `has_added`.
-        ids: N different strings or whole numbers.
-        metadata: columns with N values each, see `metadata_columns.checked_columns`.
-        deleted: bool (N): rows that are never found. Only an index with a graph has some.
 
     Example:
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -94,65 +81,40 @@ class VectorIndex:
     Threads may search one index, and change it, at the same time. A search reads the index before or after a change.
     """
 
-    def __init__(
-        self,
-        vectors: np.ndarray | StoredVectors,
-        texts: Sequence[str],
-        fingerprint: str,
-        options: dict,
-        graph: np.ndarray | None = None,
-        added: Sequence[str] = (),
-        *,
-        ids: Sequence[str | int] | None = None,
-        metadata: Columns | None = None,
-        deleted: np.ndarray | None = None,
-    ):
-        if not isinstance(vectors, StoredVectors):
-            vectors = StoredVectors(vectors)
-        rows = IndexRows(vectors, list(texts), None if ids is None else list(ids), metadata or {}, deleted)
+    def __init__(self, rows: IndexRows, fingerprint: str, options: dict):
+        # Replaced as one, so that no search in another thread sees the texts of one state and the vectors of another.
+        self.rows = rows
         self.fingerprint, self.options = fingerprint, dict(options)
-        # Replaced as one, so that no search in another thread sees the rows of one state and the vectors of another.
-        self._rows_and_search = rows, RowSearch(rows.stored, graph)
-        self.graph, self.added = graph, tuple(added)
-        self._stored_states: dict[str, Hashable] = {}  # the folders it was loaded from or saved to, as they were then
-
-    def _set(self, rows: IndexRows, graph: np.ndarray | None, added: Sequence[str]) -> None:
-        search = self._rows_and_search[1]
-        self._rows_and_search = rows, search if search.is_of(rows.stored, graph) else RowSearch(rows.stored, graph)
-        self.graph, self.added = graph, tuple(added)
-
-    @property
-    def rows(self) -> IndexRows:
-        """The vectors, texts, ids and metadata."""
-        return self._rows_and_search[0]
+        # The folders it was loaded from or saved to: their states then, and the tables of their files.
+        self._stored: dict[str, tuple[Hashable, Sequence[Any]]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def vectors(self) -> np.ndarray:
-        """The vectors of all rows: float32 (N, H), or int8 (N, H) in other precisions, see `quantise`."""
-        return self.rows.stored.codes
+        """The vectors of all rows, float32 (N, H); a copy if they are in several files."""
+        return self.rows.search[:]
 
     @property
-    def precision(self) -> str:
-        """How vectors are kept: `float32`, `int8` or `binary`."""
-        return self.rows.stored.precision
+    def graph(self) -> np.ndarray | None:
+        """The graph of the vectors, if there is one."""
+        return self.rows.search.graph
 
     @property
     def texts(self) -> list[str]:
-        """The texts of all rows; "" where one was deleted from an index with a graph."""
-        return self.rows.texts
+        """The texts of all rows; "" where one was deleted and the index has not been made anew."""
+        return self.rows.values(TEXT, "")
 
     @property
     def ids(self) -> list | None:
-        """The ids of all rows, if there are ids; None where a text was deleted from an index with a graph."""
-        return self.rows.ids
+        """The ids of all rows, if there are ids; None where a text was deleted."""
+        return self.rows.values(ID, None) if ID in self.rows.table.column_names else None
 
     @property
-    def metadata(self) -> Columns:
-        """The columns of metadata, a value for each row."""
-        return self.rows.metadata
+    def metadata(self) -> dict[str, np.ndarray]:
+        """The columns of metadata, a value for each row, also for deleted ones; strings are objects."""
+        return dict(self.rows.filters.arrays)
 
     @classmethod
     def build(
@@ -162,7 +124,6 @@ class VectorIndex:
         *,
         ids: Any = None,
         metadata: Any = None,
-        precision: str = "float32",
         pooling: str | None = None,
         max_seq_length: int | None = None,
         batch_size: int = 32,
@@ -171,30 +132,56 @@ class VectorIndex:
         """Computes the embeddings of texts; the arguments not named here are those of `sentence_embeddings`.
 
         If the model has a prompt for documents, it is put before each text. An index of 50,000 texts or more gets a
-        graph for approximate search, unless it is `exact` or `binary`.
+        graph for approximate search, unless it is `exact`.
 
         Args:
-            ids: a different string or whole number for each text.
+            ids: a different string for each text, or a different whole number.
             metadata: column -> a value for each text, for filters.
-            precision: `float32`; `int8`, a quarter of the memory, with the ranges of these texts; or `binary`, signs, a
-                thirty-second of the memory, with int8 on the disk.
 
         Raises:
             InputError: there are no texts, or one is empty; an id occurs twice; metadata have another length or no
-                valid values; int8 or binary has one text only; FAISS is missing where a graph is built; and as
-                `sentence_embeddings`.
+                valid values; FAISS is missing where a graph is built; and as `sentence_embeddings`.
         """
         texts = checked_texts(texts, "text")
-        check_choice("precision", precision, PRECISIONS)
-        ids = None if ids is None else checked_ids(ids, len(texts))
-        columns = checked_columns(metadata, len(texts)) if metadata is not None else {}
-        gets_graph = _gets_graph(len(texts), exact, precision)
+        table = table_of(texts, ids, metadata)
+        gets_graph(len(texts), exact)
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        vectors = _document_vectors(model, texts, batch_size, options)
-        stored = StoredVectors.of(vectors, precision)
-        graph = _build_graph(stored) if gets_graph else None
-        fingerprint, added = model_fingerprint(model), [_hash_of(texts, ids)]
-        return cls(stored, texts, fingerprint, options, graph, added, ids=ids, metadata=columns)
+        table = with_vectors(table, _document_vectors(model, texts, batch_size, options))
+        return cls(IndexRows.of([table]).with_graph(exact), model_fingerprint(model), options)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        paths: Any,
+        model: Any,
+        *,
+        names: Mapping[str, str] | None = None,
+        pooling: str | None = None,
+        max_seq_length: int | None = None,
+    ) -> "VectorIndex":
+        """Opens Arrow files (Feather 2) that others wrote. They are mapped, not copied, and not changed.
+
+        A file has the columns `text`, `vector` (lists of a fixed size, float32, of length 1, since scores are products)
+        and perhaps `id`, uncompressed and without nulls. All other columns are metadata: strings, whole numbers,
+        numbers or truth values. Searches are exact.
+
+        Args:
+            paths: a file, or several with equal columns.
+            model: the model that made the vectors. Files that an index wrote say which it was.
+            names: a name of a column in the files -> its name here, where these differ: `{"embedding": "vector"}`.
+            pooling, max_seq_length: how the texts were embedded, see `sentence_embeddings`; queries are embedded alike.
+
+        Raises:
+            InputError: a file is missing or damaged, or its columns are others; an id occurs twice; the files were made
+                by another model; or the model has no vocabulary.
+        """
+        paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        fingerprint = model_fingerprint(model)
+        try:
+            rows = read_rows([os.fspath(path) for path in paths], fingerprint, names or {}, lambda *_: None)
+        except ValueError as error:
+            raise InputError(f"The files are no index: {error}.") from None
+        return cls(rows, fingerprint, {"pooling": pooling, "max_seq_length": max_seq_length})
 
     @_one_at_a_time
     def append(
@@ -210,21 +197,17 @@ class VectorIndex:
         """Adds texts behind those of the index; save it afterwards with `replace=True`, or to a new folder.
 
         A graph grows with the texts. One is built where the index reaches 50,000 texts. With `exact`, none is kept.
-        In an int8 index, the ranges stay those of the first texts. After an error, the index is as it was.
+        After an error, the index is as it was.
 
         Raises:
             InputError: the model is another than that of the index; ids are missing, needless or there already;
                 metadata have other columns; and as `build`.
         """
-        texts = checked_texts(texts, "text")
-        self.check_model(model)
-        ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
-        taken = next((one for one in ids or () if str(one) in self.rows.numbers), None)
-        if taken is not None:
-            raise InputError(f"The index has the id {taken!r:.100} already. Use update, or give another id.")
-        _gets_graph(len(self.texts) + len(texts), exact, self.precision)
-        rows = self.rows.joined(self._added_vectors(model, texts, batch_size), texts, ids, columns)
-        self._set(*self._grown(rows, self.graph, len(texts), exact), (*self.added, _hash_of(texts, ids)))
+        table = self._table_of(model, texts, ids, metadata)
+        if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
+            taken = table[ID][int(found.argmax())].as_py()
+            raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
+        self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
 
     @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
@@ -234,60 +217,51 @@ class VectorIndex:
             InputError: the index has no ids, or not one of these; and as `append`.
         """
         texts = checked_texts(texts, "text")
-        self.check_model(model)
-        numbers = self.rows.numbers_of(ids, len(texts))
-        ids = [self.rows.ids[number] for number in numbers]  # type: ignore[index]
+        ids, numbers = self.rows.known(ids, len(texts))
         if metadata is None:
-            columns = {name: column[numbers] for name, column in self.metadata.items()}
-        else:
-            ids, columns = self.rows.checked_additions(len(texts), ids, metadata)
-        vectors = self._added_vectors(model, texts, batch_size)
-        rows, graph = self._without(numbers)
-        rows = rows.joined(vectors, texts, ids, columns)
-        self._set(*self._grown(rows, graph, len(texts), self.graph is None), ())
+            metadata = self.rows.described.take(pa.array(numbers)).to_pydict()
+        table = self._table_of(model, texts, ids, metadata)
+        self._put(model, table, numbers, batch_size, self.graph is None)
+
+    @_one_at_a_time
+    def upsert(
+        self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32, exact: bool = False
+    ) -> None:
+        """Adds texts, in place of those that have the same ids. So it may be repeated, after a kill for example.
+
+        Raises:
+            InputError: the index has no ids; and as `append`.
+        """
+        table = self._table_of(model, texts, ids, metadata)
+        found = self.rows.find(table[ID].to_pylist())
+        self._put(model, table, found[found >= 0], batch_size, exact)
 
     @_one_at_a_time
     def delete(self, ids: Any) -> None:
         """Removes texts; save the index afterwards.
 
-        An index without a graph is made smaller at once. One with a graph keeps the vectors for the graph, without
-        text, id and metadata, until a fifth of its rows is deleted; then it is made smaller and gets a new graph.
+        They are never found again. Their rows stay, in the files too, until a fifth of all is deleted; then the index
+        is made anew without them, and gets a new graph if it had one.
 
         Raises:
             InputError: the index has no ids, or not one of these; one is given twice; or no text would be left.
         """
-        numbers = self.rows.numbers_of(ids)
+        _, numbers = self.rows.known(ids)
         if len(numbers) == len(self):
             raise InputError("Without these texts the index would be empty. Remove its folder instead.")
-        # The texts may be added again: ids keep them from being added twice.
-        self._set(*self._without(numbers), added=())
+        self.rows = self.rows.changed(self.rows.tables, numbers, self.graph is None)
 
-    def _without(self, numbers: np.ndarray) -> tuple[IndexRows, np.ndarray | None]:
-        """Returns the rows without some, and their graph."""
-        rows = self.rows.marked(numbers)
-        assert rows.deleted is not None
-        if self.graph is not None and rows.deleted.mean() <= _MOST_DELETED:
-            return rows, self.graph
-        rows = rows.compacted()
-        has_graph = self.graph is not None and _gets_graph(len(rows), False, self.precision)
-        return rows, _build_graph(rows.stored) if has_graph else None
+    def _table_of(self, model: Any, texts: Any, ids: Any, metadata: Any) -> Any:
+        """Returns the columns of new texts."""
+        self.check_model(model)
+        return table_of(checked_texts(texts, "text"), ids, metadata, self.rows.table.schema)
 
-    def _grown(
-        self, rows: IndexRows, graph: np.ndarray | None, num_added: int, exact: bool
-    ) -> tuple[IndexRows, np.ndarray | None]:
-        """Returns the rows, and the graph of all; `graph` is of all but the last ones."""
-        if _gets_graph(len(rows.texts), exact, self.precision):
-            return rows, _build_graph(rows.stored, graph, len(rows.texts) - num_added)
-        return rows.compacted(), None
-
-    def has_added(self, texts: Any, ids: Any = None) -> bool:
-        """Returns whether exactly these texts and ids, in this order, were added at once, by `build` or `append`.
-
-        A command that was killed after it saved the index asks this when it runs again. Indexes with deletions or
-        updates answer False.
-        """
-        ids = None if ids is None else checked_ids(ids, None)
-        return _hash_of(checked_texts(texts, "text"), ids) in self.added
+    def _put(self, model: Any, table: Any, replaced: np.ndarray, batch_size: int, exact: bool) -> None:
+        """Adds the texts of a table, and deletes the rows that they replace."""
+        gets_graph(len(self.rows.search) + len(table), exact)
+        vectors = _document_vectors(model, table[TEXT].to_pylist(), batch_size, self.options)
+        self.rows.search.check_dimension(vectors)
+        self.rows = self.rows.changed(self.rows.added(table, vectors), replaced, exact)
 
     def search(
         self,
@@ -308,8 +282,10 @@ class VectorIndex:
             hybrid: whether to search the words too (`WordIndex`) and fuse both rankings: the 100 best texts of each,
                 or `top_k` if that is more. Scores are then those of `reciprocal_rank_fusion`. The words are counted
                 in the first such search after the index was loaded or changed.
-            where: which texts may be found: column of the metadata -> its value, where all conditions must hold, or a
-                function that receives a dictionary of all columns, arrays [rows], and returns a mask, bool [rows].
+            where: which texts may be found: a dictionary, column of the metadata -> its value, or a list of values of
+                which it has one, where all conditions must hold; an expression of `pyarrow.compute`, such as
+                `field("year") >= 2024`; or a function that receives a dictionary of all columns, arrays [rows], and
+                returns a mask, bool [rows].
 
         Raises:
             InputError: the model is another than that of the index, or a query is empty; and as `nearest`.
@@ -318,15 +294,18 @@ class VectorIndex:
         self.check_model(model)
         if not queries:
             return []
-        rows, search = self._rows_and_search
+        rows = self.rows
         mask = rows.mask(where)
         vectors = search_vectors(model, queries, "query", batch_size=batch_size, **self.options)
-        numbers, scores = search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        numbers, scores = rows.search.nearest(vectors, max(top_k, FUSED) if hybrid else top_k, mask, exact)
+        found = [list(zip(*of_query, strict=True)) for of_query in zip(numbers.tolist(), scores.tolist(), strict=True)]
         if hybrid:
-            fused = rows.words.fused(queries, numbers, top_k, mask)
-            return [[_hit(rows, *pair) for pair in of_query] for of_query in fused]
-        found = zip(numbers.tolist(), scores.tolist(), strict=True)
-        return [[_hit(rows, *pair) for pair in zip(*of_query, strict=True)] for of_query in found]
+            words, live = rows.words
+            by_words, _ = words.nearest(queries, max(numbers.shape[1], 1), None if mask is None else mask[live])
+            pairs = zip(numbers.tolist(), by_words, strict=True)
+            found = [reciprocal_rank_fusion([near, live[far[far >= 0]].tolist()], top_k) for near, far in pairs]
+        columns = {name: rows.table[name] for name in rows.table.column_names}
+        return [[_hit(columns, *pair) for pair in of_query] for of_query in found]
 
     def nearest(
         self, vectors: np.ndarray, top_k: int = 5, *, where: Where | None = None, exact: bool = False
@@ -335,28 +314,27 @@ class VectorIndex:
 
         Exact, by comparing all vectors part by part, if `exact`, without a graph, for more than 100 texts, or where
         `where` keeps less than 5 % of them. By a graph, about 1 in 200 of the nearest ten is missed; the products are
-        exact. A binary index compares the signs of all vectors, and the int8 codes of the best 4 * `top_k`. There are
-        fewer columns where fewer texts may be found.
+        exact. There are fewer columns where fewer texts may be found.
 
         Raises:
             InputError: the vectors have another dimension, `where` names no column or returns no mask, or FAISS is
                 missing where a graph is searched.
         """
-        rows, search = self._rows_and_search
-        return search.nearest(np.asarray(vectors, np.float32), top_k, rows.mask(where), exact)
-
-    def _added_vectors(self, model: Any, texts: list[str], batch_size: int) -> np.ndarray:
-        vectors = _document_vectors(model, texts, batch_size, self.options)
-        self._rows_and_search[1].check_dimension(vectors)
-        return vectors
+        rows = self.rows
+        return rows.search.nearest(np.asarray(vectors, np.float32), top_k, rows.mask(where), exact)
 
     def check_model(self, model: Any) -> None:
         """Raises `InputError` when a model is not the one that made the index."""
         if model_fingerprint(model) != self.fingerprint:
-            raise InputError(
-                "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be "
-                "compared with this model's. Build it again, or load the model that it was made with."
-            )
+            raise InputError(_ANOTHER_MODEL)
+
+    def to_parquet(self, path: str | os.PathLike) -> None:
+        """Writes the texts that are not deleted as one file of Parquet, with the columns of `from_arrow`.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write_parquet(path, self.rows.live_table().replace_schema_metadata({FINGERPRINT: self.fingerprint}))
 
     @_one_at_a_time
     def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
@@ -370,28 +348,9 @@ class VectorIndex:
             InputError: the folder has an index and `replace` is not set; it has other files; another process has
                 changed the index there since this one was loaded or saved; or it cannot be written.
         """
-        is_old_index = os.path.isfile(os.path.join(path, FACTS_FILE))
-        if is_old_index and not replace:
-            raise InputError(
-                f"The output folder {os.fspath(path)} is not empty: it has an index. Use save(path, replace=True), or "
-                "save to a new folder."
-            )
-        if not (replace and os.path.isdir(path) and os.listdir(path)):
-            with atomic_folder(path) as folder:
-                write_index(folder, self)
-                state = state_of(folder)
-        else:
-            check_replaceable_index(path)
-            with waiting_for_folder(path):
-                if self._stored_states.get(os.path.realpath(path), state_of(path)) != state_of(path):
-                    raise InputError(
-                        f"Another process or index has saved to {os.fspath(path)} since this index was loaded, and its "
-                        "changes would be lost. Load the index again and repeat yours, or save to a new folder."
-                    )
-                with replacement_folder(path) as folder:
-                    write_index(folder, self)
-                    state = state_of(folder)
-        self._stored_states[os.path.realpath(path)] = state
+        place = os.path.realpath(path)
+        facts = {"model_sha256": self.fingerprint, **self.options}
+        self._stored[place] = save_index(path, self.rows, facts, replace, self._stored.get(place))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
@@ -400,43 +359,18 @@ class VectorIndex:
         Raises:
             InputError: it is no index, it is damaged, or a file is a link out of the folder.
         """
-        arguments, state = read_index(path)
-        index = cls(**arguments)
-        index._stored_states[os.path.realpath(path)] = state
+        rows, facts, state = read_index(path)
+        index = cls(rows, facts.pop("model_sha256"), facts)
+        index._stored[os.path.realpath(path)] = state, rows.tables
         return index
 
 
-def _hit(rows: IndexRows, number: int, score: float) -> Hit:
-    metadata = {name: column[number].item() for name, column in rows.metadata.items()}
-    one = None if rows.ids is None else rows.ids[number]
-    return Hit(number, rows.texts[number], score, one, metadata or None)
-
-
-def _gets_graph(num_texts: int, exact: bool, precision: str) -> bool:
-    """Returns whether an index has a graph, and checks that FAISS is there before the embeddings are computed."""
-    gets_graph = num_texts >= GRAPH_FROM and not exact and precision != "binary"
-    if gets_graph:
-        import_faiss()
-    return gets_graph
-
-
-def _build_graph(stored: StoredVectors, graph: np.ndarray | None = None, num_vectors: int = 0) -> np.ndarray:
-    return build_graph(
-        stored.codes,
-        graph,
-        num_vectors if graph is not None else 0,
-        ranges=stored.ranges,
-        seconds_without_progress=_SECONDS_WITHOUT_PROGRESS,
-    )
+def _hit(columns: Mapping[str, Any], number: int, score: float) -> Hit:
+    values = {name: column[number].as_py() for name, column in columns.items()}
+    return Hit(number, values.pop(TEXT), score, values.pop(ID, None), values or None)
 
 
 def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
     # Shown where it takes longer than a moment.
-    with progress_bar(
-        total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
-    ) as bar:
+    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
         return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
-
-
-def _hash_of(texts: Sequence[str], ids: Sequence | None = None) -> str:
-    return hashlib.sha256(json.dumps(texts if ids is None else [texts, list(ids)]).encode()).hexdigest()

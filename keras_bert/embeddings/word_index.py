@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_files import read_lines, write_lines
 from keras_bert.embeddings.postings import Postings
+from keras_bert.program.arrow_files import map_table, pa, write_table
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
-from keras_bert.program.json_files import read_json_object
 from keras_bert.program.options import check_number
 from keras_bert.program.user_inputs import as_texts
 from keras_bert.tokenization.unicode_table import CJK_RANGES
 
-_FACTS_FILE, _WORDS_FILE, _IDS_FILE = "word_index.json", "words.jsonl", "ids.jsonl"
+# The columns of its files and their types.
+_COLUMNS = ("word", "end", "document", "weight", "id")
+_TYPES = ("large_string", "int64", "int32", "float", "large_string")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,16 +132,18 @@ class WordIndex:
         return self.postings.nearest(counts, top_k, is_allowed)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a new folder: arrays of the weights, `words.jsonl`, `ids.jsonl` and `word_index.json`.
+        """Writes a new folder of three Arrow files: the words and where the weights of each end, the weights, the ids.
 
         Raises:
             InputError: the folder exists and is not empty, or cannot be written.
         """
+        columns = self.postings.columns
+        words, ids = (pa.array(values, pa.large_string()) for values in (self.words, self.ids))
+        weights = {"document": columns.indices.astype(np.int32), "weight": columns.data}
+        tables = {"words": {"word": words, "end": columns.indptr[1:].astype(np.int64)}, "weights": weights}
         with atomic_folder(path) as folder:
-            self.postings.save(folder)
-            write_lines(os.path.join(folder, _WORDS_FILE), self.words)
-            write_lines(os.path.join(folder, _IDS_FILE), self.ids)
-            write_lines(os.path.join(folder, _FACTS_FILE), [{"texts": len(self), "words": len(self.words)}])
+            for name, table in (tables | {"ids": {"id": ids}}).items():
+                write_table(os.path.join(folder, f"{name}.arrow"), pa.table(table))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "WordIndex":
@@ -149,17 +152,33 @@ class WordIndex:
         Raises:
             InputError: it is no index of words, it is damaged, or a file is a link out of the folder.
         """
+        from scipy.sparse import csr_array
+
         path = os.fspath(path)
-        if not os.path.isfile(os.path.join(path, _FACTS_FILE)):
-            raise InputError(f"{path} is not an index of words: it has no {_FACTS_FILE}. Make one with WordIndex.save.")
+        if not os.path.isfile(os.path.join(path, "words.arrow")):
+            raise InputError(f"{path} is not an index of words: it has no words.arrow. Make one with WordIndex.save.")
         check_links(path)
         try:
-            facts = read_json_object(os.path.join(path, _FACTS_FILE))
-            words, ids = (read_lines(path, name, str) for name in (_WORDS_FILE, _IDS_FILE))
-            if [len(set(ids)), len(set(words))] != [facts["texts"], facts["words"]] or not ids:
-                raise ValueError(f"{len(set(ids))} ids and {len(set(words))} words differ from {_FACTS_FILE}")
-            return cls(Postings.load(path, len(words), len(ids)), words, ids)
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            tables = [map_table(os.path.join(path, f"{name}.arrow")) for name in ("words", "weights", "ids")]
+            names, types = zip(
+                *((field.name, str(field.type)) for table in tables for field in table.schema), strict=True
+            )
+            if (names, types) != (_COLUMNS, _TYPES):
+                raise ValueError(f"it has the columns {', '.join(names)} of {', '.join(types)}")
+            words, ends, documents, weights, ids = (column for table in tables for column in table.columns)
+            # In memory, because a file could change after the check.
+            ends, documents, weights = (np.array(column.to_numpy()) for column in (ends, documents, weights))
+            splits = np.append(0, ends)
+            is_inside = 0 <= splits.min() <= splits.max() == splits[-1] == len(weights)  # differences could overflow
+            if not is_inside or (np.diff(splits) < 0).any() or not np.isfinite(weights).all():
+                raise ValueError("weights.arrow has weights that are not finite, or not as many as words.arrow says")
+            if len(documents) and not 0 <= documents.min() <= documents.max() < len(ids):
+                raise ValueError("weights.arrow has the number of no document")
+            words, ids = words.to_pylist(), ids.to_pylist()
+            if not ids or len(set(ids)) < len(ids) or len(set(words)) < len(words):
+                raise ValueError("there are no ids, or an id or a word comes twice")
+            return cls(Postings(csr_array((weights, documents, splits), shape=(len(words), len(ids)))), words, ids)
+        except (OSError, ValueError) as error:
             raise InputError(f"The index of words {path} is damaged: {error}. Build it again.") from None
 
 

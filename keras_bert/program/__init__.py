@@ -14,6 +14,7 @@ removed_flags.py        says what to do instead of flags that went
 record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
+arrow_files.py          maps Arrow files of strangers and checks them; writes ours and Parquet
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
 label_types.py          the types of labels, and labels as strings
 json_files.py           reads untrusted JSON: limits its size and checks types; writes ours

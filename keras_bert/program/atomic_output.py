@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.folder_lock import held_folder, remove_unheld
+from keras_bert.program.folder_lock import held_folder, remove_unheld, waiting_for_folder
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
 
     The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. Two renames are
     needed: a process that is killed between them leaves the old and the new folder complete, both under temporary
-    names, which stay until there is a folder `path` again.
+    names. `restore_folder` makes `path` of the old one again.
 
     Raises:
         InputError: as `check_replaceable_folder`, or the disk is full.
@@ -95,6 +95,22 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
                 raise
             _sync_folder(os.path.dirname(target))
     shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_folder(path: str | os.PathLike) -> None:
+    """Gives a folder its name back whose replacement was cut off between the two renames, if there is one.
+
+    Where a living process is at it, this waits until that has replaced the folder.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    pattern = re.compile(rf"\.{re.escape(name)}{_REPLACED}[0-9a-f]{{8}}")
+    if os.path.lexists(path):
+        return
+    with contextlib.suppress(OSError):  # no folder above it, or one that may not be listed or changed
+        for old in [os.path.join(folder, other) for other in os.listdir(folder) if pattern.fullmatch(other)]:
+            with waiting_for_folder(old):
+                if not os.path.lexists(path):
+                    os.rename(old, path)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ REMOVED_FLAGS: dict[str, str] = {
     "run_pretraining --track": _TRACK,
     "run_squad --track": _TRACK,
     "run_text_to_text --track": _TRACK,
+    "search_sentences --precision": "Vectors are float32; quantised_vectors.quantise makes codes for other engines.",
     "serve --allow_version_labels_for_unavailable_models": "Labels of versions need TensorFlow Serving.",
     "serve --enable_batching": "The server computes each request by itself; TensorFlow Serving joins them.",
     "serve --file_system_poll_wait_seconds": "Start the server again to serve a new version.",

@@ -65,7 +65,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
     elif "save_pretrained" in script:
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "where=" in script:
-        assert shown.splitlines()[-1].split()[0] == "2"
+        assert shown.splitlines()[-1].split()[0] == "3"
     elif "VectorIndex" in script:
         assert len(VectorIndex.load("my_index")) == 4
     elif "project" in script:
@@ -148,7 +148,7 @@ def test_commands_answer(my_bert, texts):
             "'sun' does not occur",
         ),
         (summarize, ["--input_file=empty.txt"], "empty.txt is empty"),
-        (search_sentences, ["--index_dir=other", "--query=bank"], "other is not an index: it has no index.json, texts"),
+        (search_sentences, ["--index_dir=other", "--query=bank"], "other is not an index: it has no index.json"),
         (search_sentences, ["--query=bank"], "There is nothing to search"),
     ],
 )

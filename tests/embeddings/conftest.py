@@ -6,7 +6,7 @@ from clustered_vectors import clusters
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.embeddings import hard_negatives, vector_index
+from keras_bert.embeddings import hard_negatives, index_rows, vector_index
 from keras_bert.embeddings.neighbour_graph import build_graph
 from keras_bert.encoders.bert.encoder import BertEncoder
 
@@ -34,7 +34,7 @@ def use_vectors(monkeypatch):
 @pytest.fixture
 def from_four(monkeypatch):
     """Indexes of four or more texts get a graph."""
-    monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
+    monkeypatch.setattr(index_rows, "GRAPH_FROM", 4)
 
 
 @pytest.fixture(scope="session")

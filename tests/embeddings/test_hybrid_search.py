@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from clustered_vectors import index_of
 
-from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 
 # By vectors, the texts come in this order for every query.
@@ -17,9 +17,9 @@ def vectors(use_vectors):
     use_vectors(lambda text: [1, 0])
 
 
-def index_of(**options):
+def built():
     metadata = {"year": np.array([2023, 2024, 2024, 2023])}
-    return VectorIndex(VECTORS, TEXTS, "", {}, ids=IDS, metadata=metadata, **options)
+    return index_of(VECTORS, TEXTS, ids=IDS, metadata=metadata)
 
 
 def found(index, query, top_k=4, **options):
@@ -28,7 +28,7 @@ def found(index, query, top_k=4, **options):
 
 
 def test_a_word_that_vectors_blur_brings_its_text_to_the_top():
-    (hits,) = index_of().search(None, ["libfoo"], 2, hybrid=True)
+    (hits,) = built().search(None, ["libfoo"], 2, hybrid=True)
     assert [(hit.id, hit.text, hit.score) for hit in hits] == [
         ("lib", "libfoo-1.2", pytest.approx(1 / 63 + 1 / 61)),
         ("fox", "a red fox", pytest.approx(1 / 61)),
@@ -37,26 +37,26 @@ def test_a_word_that_vectors_blur_brings_its_text_to_the_top():
 
 
 def test_without_a_known_word_the_ranking_is_that_of_the_vectors():
-    assert found(index_of(), "unknown") == IDS
+    assert found(built(), "unknown") == IDS
 
 
 def test_texts_that_a_filter_leaves_out_or_that_are_deleted_are_not_found_by_words_either():
-    assert found(index_of(), "dog libfoo", where={"year": 2023}) == ["red dog", "fox"]
-    assert found(index_of(), "dog", where=lambda columns: columns["year"] > 2024) == []
-    texts, ids = [*TEXTS[:2], "", TEXTS[3]], ["fox", "dog", None, "red dog"]
-    deleted = VectorIndex(VECTORS, texts, "", {}, ids=ids, deleted=np.array([False, False, True, False]))
+    assert found(built(), "dog libfoo", where={"year": 2023}) == ["red dog", "fox"]
+    assert found(built(), "dog", where=lambda columns: columns["year"] > 2024) == []
+    deleted = index_of(VECTORS, TEXTS, ids=IDS)
+    deleted.delete(["lib"])
     assert found(deleted, "libfoo the") == ["red dog", "fox", "dog"]
 
 
 @pytest.mark.parametrize("texts", [["!!!", "?", "...", "\N{GRINNING FACE}"], ["123 !!!", "", " ", "?"], [""] * 4])
 def test_texts_without_letters_are_found_by_their_vectors(texts):
-    index = VectorIndex(VECTORS, texts, "", {}, ids=IDS)
+    index = index_of(VECTORS, texts, ids=IDS)
     assert found(index, "dog") == found(index, "?!") == IDS
     assert found(index, "123")[0] == "fox"
 
 
 def test_changes_count_the_words_again(use_vectors):
-    index = index_of()
+    index = built()
     assert found(index, "cat")[0] == "fox"
     use_vectors(lambda text: [-1, 0])
     index.update(None, ["lib"], ["a cat"], metadata={"year": [2024]})
@@ -67,4 +67,4 @@ def test_changes_count_the_words_again(use_vectors):
 
 def test_top_k_below_1_is_refused():
     with pytest.raises(InputError, match="top_k must be a whole number of at least 1"):
-        found(index_of(), "dog", 0)
+        found(built(), "dog", 0)

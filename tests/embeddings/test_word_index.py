@@ -1,7 +1,9 @@
 """Search by words: BM25 of Lucene, as bm25s has it, and its folder."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import feather
 from scipy.sparse import csr_array
 
 from keras_bert.embeddings.postings import Postings
@@ -73,36 +75,41 @@ def test_a_saved_index_finds_the_same(index, tmp_path):
         index.save(tmp_path / "words")
 
 
+def with_column(path, name, change):
+    """Changes a column of an Arrow file."""
+    table = feather.read_table(path, memory_map=False)
+    column = pa.array(change(table[name].to_numpy()))
+    table = table.set_column(table.column_names.index(name), name, column)
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
 @pytest.mark.parametrize(
-    ("name", "damage", "message"),
+    ("name", "column", "change", "message"),
     [
-        ("documents.npy", lambda array: array + 1, "documents.npy has the number of no document"),
-        ("documents.npy", lambda array: array.astype(np.int64), "documents.npy has int64 numbers"),
-        ("weights.npy", lambda array: array * np.nan, "not finite"),
-        ("weights.npy", lambda array: array[1:], "does not divide"),
-        ("weights.npy", lambda array: np.array([{}], object), ""),  # a pickle
-        ("splits.npy", lambda array: array[::-1].copy(), "does not divide"),
-        ("ids.jsonl", "", "3 ids|0 ids"),
-        ("words.jsonl", "", "0 words differ"),
+        ("weights", "document", lambda array: array + np.int32(1), "the number of no document"),
+        ("weights", "document", lambda array: array.astype(np.int64), "document, weight, id of .* int64, int64"),
+        ("weights", "weight", lambda array: array * np.float32(np.nan), "not finite"),
+        ("words", "end", lambda array: array[::-1].copy(), "not as many as words.arrow says"),
+        ("words", "end", lambda array: array + 1, "not as many as words.arrow says"),
+        ("words", "end", lambda array: np.array([2**63 - 1, -(2**63), *array[2:]]), "not as many as words.arrow says"),
+        ("words", "word", lambda array: ["a"] * len(array), "word, end, .* of string|comes twice"),
+        ("ids", "id", lambda array: pa.array(["cat"] * 3, pa.large_string()), "an id or a word comes twice"),
     ],
 )
-def test_a_damaged_index_is_named(index, tmp_path, name, damage, message):
+def test_a_damaged_index_is_named(index, tmp_path, name, column, change, message):
     index.save(tmp_path / "words")
-    path = tmp_path / "words" / name
-    if isinstance(damage, str):
-        path.write_text(damage, "utf-8")
-    else:
-        np.save(path, damage(np.load(path)))
+    with_column(tmp_path / "words" / f"{name}.arrow", column, change)
     with pytest.raises(InputError, match=f"words is damaged: .*({message})"):
         WordIndex.load(tmp_path / "words")
 
 
-def test_a_folder_without_an_index_is_named(tmp_path):
-    with pytest.raises(InputError, match="is not an index of words: it has no word_index.json"):
+def test_a_folder_without_an_index_or_with_half_of_one_is_named(index, tmp_path):
+    with pytest.raises(InputError, match="is not an index of words: it has no words.arrow"):
         WordIndex.load(tmp_path)
-    (tmp_path / "word_index.json").write_text("[]")
-    with pytest.raises(InputError, match="must hold one JSON object"):
-        WordIndex.load(tmp_path)
+    index.save(tmp_path / "words")
+    (tmp_path / "words" / "ids.arrow").unlink()
+    with pytest.raises(InputError, match="words is damaged: ids.arrow: .*No such file"):
+        WordIndex.load(tmp_path / "words")
 
 
 @pytest.mark.parametrize(
