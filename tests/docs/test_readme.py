@@ -157,8 +157,8 @@ def test_every_file_and_module_that_a_page_names_exists(page):
         *above, last = rest[1:].split(".")
         place = PROJECT.joinpath(package, *above)
         is_module = place.joinpath(last).is_dir() or place.joinpath(f"{last}.py").exists()
-        holder = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        is_name = holder.exists() and re.search(rf"\b{last}\b", holder.read_text("utf-8"))
+        holders = [*place.glob("__init__.py*"), place.with_suffix(".py")]
+        is_name = any(re.search(rf"\b{last}\b", one.read_text("utf-8")) for one in holders if one.exists())
         assert is_module or is_name, f"{page.name} names {package}{rest}"
 
 
