@@ -32,7 +32,7 @@ JAX = ["jax>=0.10,<0.11"]
 
 # The runtime of LiteRT exports. The range begins with the first version that was tried.
 LITERT = ["ai-edge-litert>=2.3,<3"]
-# Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
+# tensorflow-datasets brings it too. The range begins with the first version that was tried.
 PARQUET = ["pyarrow>=21,<27"]
 # Indexes, and the graphs of large ones: FAISS gets them array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16", *PARQUET]
