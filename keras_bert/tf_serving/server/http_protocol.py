@@ -14,20 +14,6 @@ _HEADER_SECONDS = 30
 _MAX_HEADER_BYTES = 1 << 20
 
 
-class RequestError(Exception):
-    """A request is refused.
-
-    Attributes:
-        status: the HTTP status.
-        message: the text for clients.
-        headers: headers of the answer.
-    """
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, headers or {}
-
-
 @dataclasses.dataclass(frozen=True)
 class HttpAnswer:
     """The answer to an HTTP request; `headers` are those besides the type and the length of the body."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.tf_serving.server.http_protocol import RequestError
 from keras_bert.tf_serving.server.json_tensors import parse_object, shown
 from keras_bert.tf_serving.server.model_requests import DEFAULT_SIGNATURE, check_rows
+from keras_bert.tf_serving.server.request_limits import RequestError
 
 EMBEDDINGS_PATH = "/v1/embeddings"
 MAX_TEXTS = 2048  # OpenAI's bound

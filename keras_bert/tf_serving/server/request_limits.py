@@ -4,13 +4,26 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from keras_bert.program.options import Options, documented, option
-from keras_bert.tf_serving.server.http_protocol import RequestError
 
 # A refused body is read and dropped up to this multiple of the limit, so that clients get the answer.
 _DROPPED_BODIES = 8
+
+
+class RequestError(Exception):
+    """A request is refused.
+
+    Attributes:
+        status: the HTTP status.
+        message: the text for clients.
+        headers: headers of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}
 
 
 @documented

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.http_protocol import HttpAnswer, RequestError, error_body, send_answer
+from keras_bert.tf_serving.server.http_protocol import HttpAnswer, error_body, send_answer
 from keras_bert.tf_serving.server.model_requests import metadata_body, predict_body, status_body
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, embeddings_body, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, about_model, page_html
-from keras_bert.tf_serving.server.request_limits import RequestLimits, ServerOptions
+from keras_bert.tf_serving.server.request_limits import RequestError, RequestLimits, ServerOptions
 
 logger = logging.getLogger(__name__)
 
