@@ -211,7 +211,7 @@ class VectorIndex:
 
     @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
-        """Gives the texts with these ids other texts, and other metadata, if given. They move to the end of the index.
+        """Replaces the texts with these ids, and their metadata, if given. The new texts stand at the end of the index.
 
         Raises:
             InputError: the index has no ids, or not one of these; and as `append`.
