@@ -79,7 +79,8 @@ def _state(model) -> list[Any]:
     state = []
     for layer in model._flatten_layers():
         state += (layer, layer.dtype_policy)
-        state += (value for name, value in vars(layer).items() if name not in _NOT_FIXED)
+        attributes = vars(layer).copy()  # at once, since another thread may add one, such as the first trace
+        state += (value for name, value in attributes.items() if name not in _NOT_FIXED)
         state += layer._trainable_variables
         state += layer._non_trainable_variables
     return state

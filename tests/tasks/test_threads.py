@@ -14,6 +14,7 @@ from slow_parameters import slow_except
 from tiny_models import CHOICES, MASKED_TEXTS, SECOND_TEXTS, TEXTS, assert_same_answers, make_model, new_model
 
 from keras_bert import generate_text, sentence_embeddings
+from keras_bert.accelerate import traced_functions
 from keras_bert.accelerate.traced_functions import traced
 from keras_bert.serving import load
 from keras_bert.tasks import prediction
@@ -158,3 +159,15 @@ def test_scores_in_threads_leave_the_warnings_of_the_process_alone():
     assert [score for score, _ in seen] == pytest.approx([1] * 500)
     assert all(filters == before for _, filters in seen)
     assert list(warnings.filters) == before
+
+
+def test_attributes_that_another_thread_adds_do_not_disturb_the_first_call(monkeypatch):
+    model = new_model("classifier")
+
+    class AddsAnAttribute(frozenset):
+        def __contains__(self, name):
+            vars(model)[f"added_beside_{name}"] = None  # as the first trace of another thread
+            return super().__contains__(name)
+
+    monkeypatch.setattr(traced_functions, "_NOT_FIXED", AddsAnAttribute(traced_functions._NOT_FIXED))
+    assert len(model.predict(["the fox"])) == 1
