@@ -386,3 +386,11 @@ def test_the_length_of_a_tokenizer_counts_where_no_other_is_named(sentence_folde
     assert encoder(sentence_folder).max_seq_length == 7
     change_json(sentence_folder / "tokenizer_config.json", model_max_length=10**30)
     assert encoder(sentence_folder).max_seq_length == CONFIG.max_sequence_length
+
+
+@pytest.mark.parametrize(("texts", "needed"), [(1, 2), (2, 3)])
+def test_features_of_too_few_texts_for_a_loss_are_refused(folder, texts, needed):
+    model = encoder(folder)
+    model.compile(AdamW(1e-3), loss={2: InBatchNegatives(), 3: "triplet"}[needed])
+    with pytest.raises(InputError, match=f"needs {needed} texts in each example or more. Received: {texts}"):
+        model.loss_term(tf.zeros((4, texts, CONFIG.hidden_size)), None, None, None)
