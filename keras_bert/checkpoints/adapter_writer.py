@@ -1,6 +1,8 @@
 """Writes the LoRA of a model as an adapter of PEFT, which PEFT loads beside the base model."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -71,13 +73,11 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.Pat
     if head is None:  # bare encoders have no prefix
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     task_type = next((name for name, its_ending in TASK_TYPES.items() if its_ending == ending), None)
-    name, _, revision = base.removeprefix(HUB_PREFIX).partition("@" if base.startswith(HUB_PREFIX) else "\0")
     values = {
         "peft_type": "LORA",
         "task_type": task_type,
         "auto_mapping": None if task_type else {"base_model_class": architecture, "parent_library": "transformers"},
-        "base_model_name_or_path": name,
-        "revision": revision or None,
+        **_named_base(base),
         "r": layers[0].lora_rank,
         "lora_alpha": layers[0].lora_alpha,
         "target_modules": sorted({name.rpartition(".lora_")[0] for name in tensors if ".lora_" in name}),
@@ -85,13 +85,32 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.Pat
         "modules_to_save": sorted({name.removeprefix(prefix).split(".")[0] for name in whole}) or None,
         "inference_mode": True,
     }
+    _write_folder(path, values, tensors, checkpoint, architecture)
+
+
+def _named_base(base: str) -> dict[str, str | None]:
+    """Returns the settings that name a base model: a folder, or a name of the hub with its revision."""
+    if not base.startswith(HUB_PREFIX):
+        return {"base_model_name_or_path": base, "revision": None}
+    name, _, revision = base.removeprefix(HUB_PREFIX).partition("@")
+    return {"base_model_name_or_path": name, "revision": revision or None}
+
+
+def _write_folder(
+    path: str | os.PathLike,
+    values: Mapping[str, Any],
+    tensors: Mapping[str, StoredTensor],
+    checkpoint: BertCheckpoint,
+    architecture: str,
+) -> None:
+    """Writes the settings and the tensors of an adapter, and what a base model cannot say: labels and tokenizer."""
     with atomic_folder(path) as folder:
         write_json(os.path.join(folder, ADAPTER_FILE), values)
         write_json(os.path.join(folder, CONFIG_FILE), config_values(checkpoint, architecture))
         with atomic_file(os.path.join(folder, ADAPTER_WEIGHTS)) as file:
             write_safetensors(file, {PREFIX + name: tensor for name, tensor in tensors.items()}, {"format": "pt"})
         if checkpoint.tokenizer is not None:
-            write_tokenizer(folder, checkpoint.tokenizer, config)
+            write_tokenizer(folder, checkpoint.tokenizer, checkpoint.config)
         write_tasks(checkpoint, folder)
 
 

@@ -308,7 +308,7 @@ def read_token_layer(
     """Returns the checkpoint with the dense layer of tokens in `<name>.pt`, a file of bge-m3; unchanged without one.
 
     Args:
-        part: what the names of the kernel and the bias begin with here.
+        part: the prefix of our names of the kernel and the bias.
         units: the number of outputs; None for any.
     """
     file = os.path.join(folder.path, f"{name}.pt")

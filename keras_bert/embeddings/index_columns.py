@@ -15,12 +15,12 @@ from keras_bert.program.user_inputs import as_list
 ID, TEXT, VECTOR = "id", "text", "vector"
 # What a column may have, and the types of Python that a value has which is compared with it.
 _TYPES: dict[str, Any] = {"strings": str, "whole numbers": int, "numbers": (float, int), "truth values": bool}
-# A column -> its value or several, of which it has one; an expression of pyarrow.compute; or a function of all columns.
+# A filter: column -> the allowed value or values; an expression of pyarrow.compute; or a function of all columns.
 Where = Mapping[str, Any] | pa.compute.Expression | Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
 def kind_of(type: Any) -> str | None:
-    """Returns what a column of a type of Arrow has, a key of `_TYPES`; None for other types."""
+    """Returns the kind of values in a column of this Arrow type, a key of `_TYPES`; None for other types."""
     if pa.types.is_string(type) or pa.types.is_large_string(type):
         return "strings"
     if pa.types.is_floating(type):
@@ -145,7 +145,9 @@ class Filters:
             value = value.item() if isinstance(value, np.generic) else value
             if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
                 raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
-            with contextlib.suppress(OverflowError, pa.ArrowInvalid):  # no row has a number of so many bits
+            with contextlib.suppress(
+                OverflowError, pa.ArrowInvalid
+            ):  # the type cannot hold this number, so no row has it
                 values.append(pa.scalar(float(value) if kind == "numbers" else value, column_type).as_py())
         if strings is not None:
             values = pa.compute.index_in(pa.array(values, column_type), strings).drop_null().to_pylist()

@@ -154,7 +154,7 @@ def with_vectors(table: Any, vectors: np.ndarray) -> Any:
 
 
 def gets_graph(num_rows: int, exact: bool) -> bool:
-    """Returns whether so many rows get a graph. Raises `InputError` if FAISS is missing then."""
+    """Returns whether an index of this many rows gets a graph. Raises `InputError` if it does and FAISS is missing."""
     if num_rows < GRAPH_FROM or exact:
         return False
     import_faiss()
