@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, kind_of
-from keras_bert.embeddings.index_rows import IndexRows
+from keras_bert.embeddings.index_rows import ID, TEXT, VECTOR, IndexRows, kind_of
 from keras_bert.embeddings.neighbour_graph import check_graph
 from keras_bert.program.arrow_files import as_mask, map_table, pa, write_table
 from keras_bert.program.atomic_output import (

@@ -9,21 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import ID, TEXT, Where, table_of
 from keras_bert.embeddings.index_files import FINGERPRINT, read_index, read_rows, save_index
-from keras_bert.embeddings.index_rows import IndexRows, gets_graph, with_vectors
+from keras_bert.embeddings.index_rows import ID, TEXT, IndexRows, Where, gets_graph, table_of, with_vectors
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.arrow_files import pa, write_parquet
 from keras_bert.program.errors import InputError
-from keras_bert.program.long_work import progress_bar
-
-_ANOTHER_MODEL = (
-    "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be compared "
-    "with this model's. Build it again, or load the model that it was made with."
-)
 
 # Threads change and save indexes one after another. It is no attribute, since a lock cannot be copied or pickled.
 _changing = threading.RLock()
@@ -146,7 +139,7 @@ class VectorIndex:
         table = table_of(texts, ids, metadata)
         gets_graph(len(texts), exact)
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        table = with_vectors(table, _document_vectors(model, texts, batch_size, options))
+        table = with_vectors(table, search_vectors(model, texts, "document", batch_size=batch_size, **options))
         return cls(IndexRows.of([table]).with_graph(exact), model_fingerprint(model), options)
 
     @classmethod
@@ -259,7 +252,8 @@ class VectorIndex:
     def _put(self, model: Any, table: Any, replaced: np.ndarray, batch_size: int, exact: bool) -> None:
         """Adds the texts of a table, and deletes the rows that they replace."""
         gets_graph(len(self.rows.search) + len(table), exact)
-        vectors = _document_vectors(model, table[TEXT].to_pylist(), batch_size, self.options)
+        texts = table[TEXT].to_pylist()
+        vectors = search_vectors(model, texts, "document", batch_size=batch_size, **self.options)
         self.rows.search.check_dimension(vectors)
         self.rows = self.rows.changed(self.rows.added(table, vectors), replaced, exact)
 
@@ -326,7 +320,10 @@ class VectorIndex:
     def check_model(self, model: Any) -> None:
         """Raises `InputError` when a model is not the one that made the index."""
         if model_fingerprint(model) != self.fingerprint:
-            raise InputError(_ANOTHER_MODEL)
+            raise InputError(
+                "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be "
+                "compared with this model's. Build it again, or load the model that it was made with."
+            )
 
     def to_parquet(self, path: str | os.PathLike) -> None:
         """Writes the texts that are not deleted as one file of Parquet, with the columns of `from_arrow`.
@@ -368,9 +365,3 @@ class VectorIndex:
 def _hit(columns: Mapping[str, Any], number: int, score: float) -> Hit:
     values = {name: column[number].as_py() for name, column in columns.items()}
     return Hit(number, values.pop(TEXT), score, values.pop(ID, None), values or None)
-
-
-def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
-    # Shown where it takes longer than a moment.
-    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
-        return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
