@@ -97,8 +97,7 @@ def state_of(path: str | os.PathLike) -> Hashable:
 def read_index(path: str | os.PathLike) -> tuple[IndexRows, dict[str, Any], Hashable]:
     """Returns the rows and facts of an index in a folder, as `save_index` takes them, and `state_of` the folder.
 
-    Raises:
-        InputError: it is no index, it is damaged, or a file is a link out of the folder.
+    Raises: see `VectorIndex.load`.
     """
     restore_folder(path)
     while True:

@@ -95,18 +95,16 @@ def evaluate_search(
         rankings["hybrid"] = [[number for number, _ in reciprocal_rank_fusion(some, depth)] for some in of_queries]
     if reranker is not None:
         first = rankings["hybrid" if hybrid else next(iter(rankings))]
-        with progress_bar(
-            zip(asked, first, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2
-        ) as pairs:
-            rankings["re-ranked"] = [
-                _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
-            ]
+        pairs = progress_bar([*zip(asked, first, strict=True)], unit=" queries", mininterval=1, delay=2)
+        rankings["re-ranked"] = [
+            _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
+        ]
     names = [f"{score}@{k}" for score in SCORES for k in ks]
-    scores = {
-        kind: retrieval_scores(ranking, list(judged.values()), ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
-        for kind, ranking in rankings.items()
-    }
-    return {kind: {name: of_kind[name] for name in names} for kind, of_kind in scores.items()}
+    found = {}
+    for kind, ranking in rankings.items():
+        scores = retrieval_scores(ranking, list(judged.values()), ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
+        found[kind] = {name: scores[name] for name in names}
+    return found
 
 
 def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str], batch_size: int) -> VectorIndex:

@@ -24,16 +24,12 @@ class SimilarPair(NamedTuple):
 def paraphrase_mining(
     model: Any, texts: Any, *, top_k: int = 100, max_pairs: int = 500_000, batch_size: int = 32
 ) -> list[SimilarPair]:
-    """Returns the most similar pairs of texts; see `similar_pairs`.
+    """Returns the most similar pairs of texts, with the arguments and errors of `similar_pairs`.
 
     Args:
         model: a `SentenceEncoder`, or its loaded export.
         texts: N strings.
-        top_k, max_pairs: see `similar_pairs`.
         batch_size: texts computed at once.
-
-    Raises:
-        InputError: as `SentenceEncoder.encode` and `similar_pairs`.
 
     Example:
         paraphrase_mining(encoder, ["a cat sits", "stocks fell", "a kitten sits"])[0]  # SimilarPair(0.8, 0, 2)

@@ -237,9 +237,9 @@ def _outputs_of_graph(
 
     from keras_bert.accelerate.traced_functions import traced
 
-    tokenizer = tokenizer_of(model)
+    tokenizer_of(model)  # raises without a vocabulary
     longest = checked_length(model.config, max_seq_length)
-    room = longest - tokenizer.special_tokens.num_special(1)
+    room = longest - model.tokenizer.special_tokens.num_special(1)
 
     def vectors_of_texts(texts):
         return model.vectors_of_ids(model.tokenizer.graph().tokenize(texts)[:, :room])

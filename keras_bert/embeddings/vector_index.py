@@ -1,10 +1,9 @@
 """Search over vectors of texts, kept in a folder that knows its model: exact, or by a graph where there are many."""
 
 import dataclasses
-import functools
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,6 @@ from keras_bert.program.errors import InputError
 
 # Threads change and save indexes one after another. It is no attribute, since a lock cannot be copied or pickled.
 _changing = threading.RLock()
-
-
-def _one_at_a_time(method: Callable) -> Callable:
-    @functools.wraps(method)
-    def changed(*arguments, **options):
-        with _changing:
-            return method(*arguments, **options)
-
-    return changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +166,6 @@ class VectorIndex:
             raise InputError(f"The files are no index: {error}.") from None
         return cls(rows, fingerprint, {"pooling": pooling, "max_seq_length": max_seq_length})
 
-    @_one_at_a_time
     def append(
         self,
         model: Any,
@@ -196,27 +185,27 @@ class VectorIndex:
             InputError: the model is another than that of the index; ids are missing, needless or there already;
                 metadata have other columns; and as `build`.
         """
-        table = self._table_of(model, texts, ids, metadata)
-        if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
-            taken = table[ID][int(found.argmax())].as_py()
-            raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
-        self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
+        with _changing:
+            table = self._table_of(model, texts, ids, metadata)
+            if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
+                taken = table[ID][int(found.argmax())].as_py()
+                raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
+            self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
 
-    @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
         """Replaces the texts with these ids, and their metadata, if given. The new texts stand at the end of the index.
 
         Raises:
             InputError: the index has no ids, or not one of these; and as `append`.
         """
-        texts = checked_texts(texts, "text")
-        ids, numbers = self.rows.known(ids, len(texts))
-        if metadata is None:
-            metadata = self.rows.described.take(pa.array(numbers)).to_pydict()
-        table = self._table_of(model, texts, ids, metadata)
-        self._put(model, table, numbers, batch_size, self.graph is None)
+        with _changing:
+            texts = checked_texts(texts, "text")
+            ids, numbers = self.rows.known(ids, len(texts))
+            if metadata is None:
+                metadata = self.rows.described.take(pa.array(numbers)).to_pydict()
+            table = self._table_of(model, texts, ids, metadata)
+            self._put(model, table, numbers, batch_size, self.graph is None)
 
-    @_one_at_a_time
     def upsert(
         self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32, exact: bool = False
     ) -> None:
@@ -225,11 +214,11 @@ class VectorIndex:
         Raises:
             InputError: the index has no ids; and as `append`.
         """
-        table = self._table_of(model, texts, ids, metadata)
-        found = self.rows.find(table[ID].to_pylist())
-        self._put(model, table, found[found >= 0], batch_size, exact)
+        with _changing:
+            table = self._table_of(model, texts, ids, metadata)
+            found = self.rows.find(table[ID].to_pylist())
+            self._put(model, table, found[found >= 0], batch_size, exact)
 
-    @_one_at_a_time
     def delete(self, ids: Any) -> None:
         """Removes texts; save the index afterwards.
 
@@ -239,10 +228,11 @@ class VectorIndex:
         Raises:
             InputError: the index has no ids, or not one of these; one is given twice; or no text would be left.
         """
-        _, numbers = self.rows.known(ids)
-        if len(numbers) == len(self):
-            raise InputError("Without these texts the index would be empty. Remove its folder instead.")
-        self.rows = self.rows.changed(self.rows.tables, numbers, self.graph is None)
+        with _changing:
+            _, numbers = self.rows.known(ids)
+            if len(numbers) == len(self):
+                raise InputError("Without these texts the index would be empty. Remove its folder instead.")
+            self.rows = self.rows.changed(self.rows.tables, numbers, self.graph is None)
 
     def _table_of(self, model: Any, texts: Any, ids: Any, metadata: Any) -> Any:
         """Returns the columns of new texts."""
@@ -333,7 +323,6 @@ class VectorIndex:
         """
         write_parquet(path, self.rows.live_table().replace_schema_metadata({FINGERPRINT: self.fingerprint}))
 
-    @_one_at_a_time
     def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
         """Writes a folder, see `index_files.py`: a process that is killed leaves the old or the new index.
 
@@ -345,9 +334,10 @@ class VectorIndex:
             InputError: the folder has an index and `replace` is not set; it has other files; another process has
                 changed the index there since this one was loaded or saved; or it cannot be written.
         """
-        place = os.path.realpath(path)
-        facts = {"model_sha256": self.fingerprint, **self.options}
-        self._stored[place] = save_index(path, self.rows, facts, replace, self._stored.get(place))
+        with _changing:
+            place = os.path.realpath(path)
+            facts = {"model_sha256": self.fingerprint, **self.options}
+            self._stored[place] = save_index(path, self.rows, facts, replace, self._stored.get(place))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":

@@ -140,9 +140,10 @@ def draw_points(
         colour = _COLOURS[group % len(_COLOURS)] if group in labels else GREY
         axis.scatter(points[:, 0], points[:, 1], s=26, color=colour, alpha=0.75, linewidths=0, label=labels.get(group))
     figure = axis.figure
-    legend = figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize=9)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    if labels:
+        legend = figure.legend(frameon=False, loc="outside lower center", ncols=2, fontsize=9)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     figure.canvas.draw()  # places are known only then, and must stay
     figure.set_layout_engine("none")
     _name_points(axis, names, coordinates)
