@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.embeddings.text_vectors import search_vectors
-from keras_bert.embeddings.vector_search import largest
+from keras_bert.embeddings.vector_search import largest, parts_of
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number, check_whole
 from keras_bert.program.user_inputs import as_texts
-
-_COSINES_AT_ONCE = 1 << 24  # 4 bytes each
 
 
 class MinedNegatives(NamedTuple):
@@ -83,10 +81,8 @@ def mine_hard_negatives(
     vectors = search_vectors(model, documents, "document", batch_size=batch_size)
     queries = search_vectors(model, anchors, "query", batch_size=batch_size)
     rows = []
-    step = max(1, _COSINES_AT_ONCE // len(documents))
-    for first in range(0, len(anchors), step):
-        of_queries = zip(anchors[first:], positives[first:], queries[first : first + step] @ vectors.T, strict=False)
-        for anchor, positive, cosines in of_queries:
+    for some in parts_of(len(anchors), len(documents)):
+        for anchor, positive, cosines in zip(anchors[some], positives[some], queries[some] @ vectors.T, strict=True):
             limit = cosines[numbers[positive]]
             is_negative = cosines <= limit - relative_margin * np.abs(limit)
             is_negative[relevant[anchor]] = False

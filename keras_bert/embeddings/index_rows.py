@@ -29,86 +29,6 @@ _FEW_ROWS = 4096
 _MOST_DELETED = 0.2
 
 
-class Filters:
-    """Says which rows of a table of metadata a filter keeps."""
-
-    def __init__(self, table: Any):
-        self._table = table
-
-    @functools.cached_property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The columns as arrays [rows]: numbers, truth values, or objects for strings."""
-        return {name: self._table[name].to_numpy() for name in self._table.column_names}
-
-    @functools.cached_property
-    def _comparable(self) -> dict[str, tuple[str, Any, np.ndarray, Any]]:
-        """The kind, the type and an array of each column. Those of strings are numbers of different strings."""
-        found = {}
-        for name in self._table.column_names:
-            column, strings = self._table[name].combine_chunks(), None
-            column_type, kind = column.type, kind_of(column.type)
-            if kind == "strings":
-                encoded = column.dictionary_encode()
-                column, strings = encoded.indices, encoded.dictionary
-            elif kind == "truth values":
-                column = column.cast(pa.uint8())
-            found[name] = kind, column_type, np.from_dlpack(column), strings  # `to_numpy` would import pandas
-        return found
-
-    def mask(self, where: Where) -> np.ndarray:
-        """Returns which rows a filter keeps, bool [rows].
-
-        Raises:
-            InputError: it names no column, or a value of another kind than the column's; or a function returns no mask.
-        """
-        num_rows = len(self._table)
-        if isinstance(where, Mapping) and where:
-            return functools.reduce(np.logical_and, [self._has(name, where[name]) for name in where])
-        if isinstance(where, pa.compute.Expression):
-            return self._mask_of_expression(where)
-        if not callable(where):
-            raise InputError(
-                "where must be a dictionary, column -> value or list of values, an expression of pyarrow.compute, or a "
-                f"function. Received: {where!r:.100}"
-            )
-        mask = where(dict(self.arrays))
-        if getattr(mask, "dtype", None) != np.bool_ or np.shape(mask) != (num_rows,):
-            found = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise InputError(
-                f"where must return a mask: a bool array [{num_rows}], a value for each row. Received: {found}"
-            )
-        return np.array(mask)  # a copy, since the function may keep it and change it
-
-    def _has(self, name: Any, wanted: Any) -> np.ndarray:
-        """Returns which rows have a value, or one of several."""
-        if name not in self._comparable:
-            raise _no_column(name, self._table.schema)
-        kind, column_type, array, strings = self._comparable[name]
-        values = []
-        for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
-            value = value.item() if isinstance(value, np.generic) else value
-            if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
-                raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
-            with contextlib.suppress(
-                OverflowError, pa.ArrowInvalid
-            ):  # the type cannot hold this number, so no row has it
-                values.append(pa.scalar(float(value) if kind == "numbers" else value, column_type).as_py())
-        if strings is not None:
-            values = pa.compute.index_in(pa.array(values, column_type), strings).drop_null().to_pylist()
-        return array == values[0] if len(values) == 1 else np.isin(array, values)
-
-    def _mask_of_expression(self, where: Any) -> np.ndarray:
-        from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
-
-        source = Declaration("table_source", TableSourceNodeOptions(self._table))
-        plan = Declaration("project", ProjectNodeOptions([where], ["mask"]), [source])
-        try:
-            mask = plan.to_table(use_threads=False)["mask"].cast(pa.bool_())
-        except pa.ArrowException as error:
-            raise InputError(f"where does not fit {_described(self._table.column_names)}: {error!s:.200}") from None
-        return mask.fill_null(False).to_numpy()
-
-
 @dataclasses.dataclass(frozen=True)
 class IndexRows:
     """N rows of an index. A row that was deleted is masked until the rows are made anew.
@@ -144,9 +64,24 @@ class IndexRows:
         return self.table.select([name for name in self.table.column_names if name not in (ID, TEXT)])
 
     @functools.cached_property
-    def filters(self) -> Filters:
-        """Filters over the columns of metadata."""
-        return Filters(self.described)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns of metadata as arrays (N): numbers, truth values, or objects for strings."""
+        return {name: self.described[name].to_numpy() for name in self.described.column_names}
+
+    @functools.cached_property
+    def _comparable(self) -> dict[str, tuple[str, Any, np.ndarray, Any]]:
+        """The kind, the type and an array of each column. Those of strings are numbers of different strings."""
+        found = {}
+        for name in self.described.column_names:
+            column, strings = self.described[name].combine_chunks(), None
+            column_type, kind = column.type, kind_of(column.type)
+            if kind == "strings":
+                encoded = column.dictionary_encode()
+                column, strings = encoded.indices, encoded.dictionary
+            elif kind == "truth values":
+                column = column.cast(pa.uint8())
+            found[name] = kind, column_type, np.from_dlpack(column), strings  # `to_numpy` would import pandas
+        return found
 
     @property
     def live(self) -> np.ndarray:
@@ -198,11 +133,62 @@ class IndexRows:
         return ids, rows
 
     def mask(self, where: Where | None) -> np.ndarray | None:
-        """Returns which rows may be found, bool (N), or None for all; see `mask_of`."""
+        """Returns which rows may be found, bool (N), or None for all.
+
+        Raises:
+            InputError: a filter names no column, or a value of another kind than the column's; or a function returns no
+                mask.
+        """
         if where is None:
             return None if self.deleted is None else ~self.deleted
-        mask = self.filters.mask(where)
-        return mask if self.deleted is None else mask & ~self.deleted
+        return self._kept(where) if self.deleted is None else self._kept(where) & ~self.deleted
+
+    def _kept(self, where: Where) -> np.ndarray:
+        num_rows = len(self.search)
+        if isinstance(where, Mapping) and where:
+            return functools.reduce(np.logical_and, [self._has(name, where[name]) for name in where])
+        if isinstance(where, pa.compute.Expression):
+            return self._mask_of_expression(where)
+        if not callable(where):
+            raise InputError(
+                "where must be a dictionary, column -> value or list of values, an expression of pyarrow.compute, or a "
+                f"function. Received: {where!r:.100}"
+            )
+        mask = where(dict(self.arrays))
+        if getattr(mask, "dtype", None) != np.bool_ or np.shape(mask) != (num_rows,):
+            found = f"{mask.dtype} {list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise InputError(
+                f"where must return a mask: a bool array [{num_rows}], a value for each row. Received: {found}"
+            )
+        return np.array(mask)  # a copy, since the function may keep it and change it
+
+    def _has(self, name: Any, wanted: Any) -> np.ndarray:
+        """Returns which rows have a value, or one of several."""
+        if name not in self._comparable:
+            raise _no_column(name, self.described.schema)
+        kind, column_type, array, strings = self._comparable[name]
+        values = []
+        for value in wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]:
+            value = value.item() if isinstance(value, np.generic) else value
+            if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "truth values"):
+                raise InputError(f"The column {name!r} has {kind}. Received: {value!r:.100}")
+            # A number that the type cannot hold is in no row.
+            with contextlib.suppress(OverflowError, pa.ArrowInvalid):
+                values.append(pa.scalar(float(value) if kind == "numbers" else value, column_type).as_py())
+        if strings is not None:
+            values = pa.compute.index_in(pa.array(values, column_type), strings).drop_null().to_pylist()
+        return array == values[0] if len(values) == 1 else np.isin(array, values)
+
+    def _mask_of_expression(self, where: Any) -> np.ndarray:
+        from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
+
+        source = Declaration("table_source", TableSourceNodeOptions(self.described))
+        plan = Declaration("project", ProjectNodeOptions([where], ["mask"]), [source])
+        try:
+            mask = plan.to_table(use_threads=False)["mask"].cast(pa.bool_())
+        except pa.ArrowException as error:
+            raise InputError(f"where does not fit {_described(self.described.column_names)}: {error!s:.200}") from None
+        return mask.fill_null(False).to_numpy()
 
     def added(self, table: Any, vectors: np.ndarray) -> Sequence[Any]:
         """Returns the tables of these rows and of new ones behind them, which have these vectors, float32 (n, H)."""

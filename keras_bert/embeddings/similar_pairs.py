@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.embeddings.vector_search import largest
+from keras_bert.embeddings.vector_search import largest, parts_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
-
-_COSINES_AT_ONCE = 1 << 24  # 4 bytes each
 
 
 class SimilarPair(NamedTuple):
@@ -113,6 +111,5 @@ def _rows_of_cosines(vectors: Any) -> Iterator[tuple[int, np.ndarray]]:
         raise InputError(f"The vectors must be an array [texts, D]. Received the shape {list(vectors.shape)}")
     check_numbers(vectors)
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    step = max(1, _COSINES_AT_ONCE // max(len(units), 1))
-    for first in range(0, len(units), step):
-        yield first, units[first : first + step] @ units.T
+    for some in parts_of(len(units), len(units)):
+        yield some.start, units[some] @ units.T

@@ -151,18 +151,16 @@ def token_features(
         return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
 
     forward = forward_function(model, key=("layers", *layers), choose=chosen_layers)
-    return _features_of_tokens(forward, encoded, batch_size, on_progress)
 
+    def features_of_tokens():
+        for window in _windows(encoded):
+            rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
+            batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
+            outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
+            for first, last in itertools.pairwise(rows.splits):
+                yield outputs[first:last].astype("float32")
 
-def _features_of_tokens(
-    forward: Callable, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
-) -> Iterator[np.ndarray]:
-    for window in _windows(encoded):
-        rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
-        batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
-        outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
-        for first, last in itertools.pairwise(rows.splits):
-            yield outputs[first:last].astype("float32")
+    return features_of_tokens()
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:

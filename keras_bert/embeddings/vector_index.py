@@ -97,7 +97,7 @@ class VectorIndex:
     @property
     def metadata(self) -> dict[str, np.ndarray]:
         """The columns of metadata, a value for each row, also for deleted ones; strings are objects."""
-        return dict(self.rows.filters.arrays)
+        return dict(self.rows.arrays)
 
     @classmethod
     def build(
@@ -161,7 +161,7 @@ class VectorIndex:
         paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         fingerprint = model_fingerprint(model)
         try:
-            rows = read_rows([os.fspath(path) for path in paths], fingerprint, names or {}, lambda *_: None)
+            rows = read_rows([os.fspath(path) for path in paths], fingerprint, names or {})
         except ValueError as error:
             raise InputError(f"The files are no index: {error}.") from None
         return cls(rows, fingerprint, {"pooling": pooling, "max_seq_length": max_seq_length})

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from keras_bert.program.options import check_whole
 # Vectors that are compared at once: 256 queries with them are 67 MB of products.
 CHUNK = 65_536
 QUERIES_AT_ONCE = 256
+# Scores of queries and texts in memory at once, where all are compared and no vectors are mapped: 4 or 8 bytes each.
+MOST_AT_ONCE = 1 << 24
 # Of a mask that keeps no larger share, the vectors are gathered first: that costs less than to compare the others.
 _MOST_GATHERED = 0.5
 # Vectors of a mask that are gathered at once for a few queries, so that they stay in the processor's cache.
@@ -143,6 +145,12 @@ class VectorSearch:
             num_visited = max(num_visited, int(count * len(mask) / max(np.count_nonzero(mask), 1)))
         parameters = import_faiss().SearchParametersHNSW(efSearch=num_visited, sel=selector)
         return self._faiss_index.search(np.ascontiguousarray(queries, np.float32), count, params=parameters)[1]
+
+
+def parts_of(count: int, width: int) -> Iterator[slice]:
+    """Yields slices of `count` rows that have at most `MOST_AT_ONCE` numbers in `width` columns, or a single row."""
+    step = max(1, MOST_AT_ONCE // max(width, 1))
+    return (slice(first, first + step) for first in range(0, count, step))
 
 
 def largest(row: np.ndarray, count: int) -> np.ndarray:
