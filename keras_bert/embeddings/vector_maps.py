@@ -73,10 +73,12 @@ def draw_map(
 
 def _neighbours_together(vectors: np.ndarray) -> np.ndarray:
     from sklearn.manifold import TSNE  # only now, since few need it
+    from threadpoolctl import threadpool_limits
 
     if len(vectors) < _FEW_POINTS:
         return project(vectors)
-    return TSNE(perplexity=min(30, (len(vectors) - 1) / 3), random_state=0).fit_transform(vectors)
+    with threadpool_limits(1):  # beside other programs, its threads would wait for each other
+        return TSNE(perplexity=min(30, (len(vectors) - 1) / 3), random_state=0).fit_transform(vectors)
 
 
 def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
