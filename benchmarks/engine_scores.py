@@ -22,6 +22,7 @@ def define_flags() -> None:
     flags.DEFINE_string("pairs_file", None, "A table of queries and their documents, without a header.", required=True)
     flags.DEFINE_list("corpus_files", [], "Further tables whose documents belong to the corpus.")
     flags.DEFINE_list("text_columns", ["1", "2"], "The columns of the query and of the document.")
+    flags.DEFINE_integer("max_seq_length", None, "Tokens of a text; by default those of the model.")
     flags.DEFINE_string("index_dir", None, "A folder in which the index is kept.", required=True)
 
 
@@ -52,7 +53,8 @@ def main() -> None:
     if os.path.isdir(FLAGS.index_dir):
         index = VectorIndex.load(FLAGS.index_dir)
     else:
-        index = VectorIndex.build(model, [collection.corpus[name] for name in sorted(collection.corpus)], exact=True)
+        texts = [collection.corpus[name] for name in sorted(collection.corpus)]
+        index = VectorIndex.build(model, texts, max_seq_length=FLAGS.max_seq_length, exact=True)
         index.save(FLAGS.index_dir)
     with tempfile.TemporaryDirectory() as folder:
         searches = {"ours": index} | {name: Engine(index, find) for name, find in engines(index, folder)}

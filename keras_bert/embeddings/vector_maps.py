@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keras_bert.embeddings.similar_pairs import communities
+from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.options import check_whole
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, draw, has_matplotlib
@@ -18,23 +19,9 @@ _LONGEST_NAME = 32  # characters of a text in a map
 _FEW_POINTS = 5  # t-SNE needs some neighbours
 
 
-class VectorMap(NamedTuple):
-    """The n points of a map.
-
-    Attributes:
-        rows: int64 (n,), the row of each in the index.
-        coordinates: float32 (n, 2).
-        groups: int64 (n,), the number of its community, the largest first; -1 where it is in none.
-    """
-
-    rows: np.ndarray
-    coordinates: np.ndarray
-    groups: np.ndarray
-
-
 def draw_map(
     index: Any, path: str | os.PathLike, *, threshold: float = 0.75, min_size: int = 10, max_points: int = 1000
-) -> VectorMap:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws the texts of an index as points: similar ones lie near each other, and large communities have colours.
 
     The coordinates are those of t-SNE (scikit-learn), below five texts principal components.
@@ -45,6 +32,10 @@ def draw_map(
         threshold, min_size: of the communities, see `similar_pairs.communities`.
         max_points: of more texts a random sample is drawn; the title says so.
 
+    Returns:
+        for each point its row in the index, int64 (n,), its coordinates, float32 (n, 2), and the number of its
+        community, int64 (n,): 0 is the largest, and -1 is none.
+
     Raises:
         InputError: matplotlib is missing, a number is out of range, or the file cannot be written.
 
@@ -52,23 +43,25 @@ def draw_map(
     """
     check_plotting()
     check_whole("max_points", max_points, at_least=1)
-    rows, title = index.rows.live, f"{len(index):,} texts, by t-SNE"
+    check_output_file(path)
+    of_index = index.rows  # another thread may change the index
+    rows, title = of_index.live, f"{len(of_index):,} texts"
     if len(rows) > max_points:
         rows = np.sort(np.random.default_rng(0).choice(rows, max_points, replace=False))
         title = f"A sample of {max_points:,} of {title}"
-    vectors = index.rows.search[rows]
+    vectors = of_index.search[rows]
     found = communities(vectors, threshold=threshold, min_size=min_size)
     groups = np.full(len(rows), -1)
     for group, members in enumerate(found):
         groups[members] = group
-    column = index.rows.table["text"]
+    column = of_index.table["text"]
     texts = [" ".join(column[row].as_py().split()) for row in rows.tolist()]
     names = [text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]} ..." for text in texts]
     largest = enumerate(found[: len(_COLOURS)])
     labels = {group: f"{len(members)} around: {names[members[0]]}" for group, members in largest}
     coordinates = _neighbours_together(vectors)
     draw(path, (10, 7), lambda axis: draw_points(axis, names, coordinates, groups, labels, title))
-    return VectorMap(rows, coordinates, groups)
+    return rows, coordinates, groups
 
 
 def _neighbours_together(vectors: np.ndarray) -> np.ndarray:

@@ -37,21 +37,24 @@ def test_texts_of_a_community_lie_near_each_other_in_a_map_and_deleted_ones_are_
     assert distances[is_near].max() < distances[~is_near].min()
     assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
     [(names, _, _, labels, title)] = drawn
-    assert (names[0], title) == ("text 1 $_$", "35 texts, by t-SNE")
+    assert (names[0], title) == ("text 1 $_$", "35 texts")
     assert [label.partition(": ")[0] for label in labels.values()] == ["19 around", "11 around"]
 
 
-def test_of_a_large_index_a_sample_is_drawn_and_of_few_texts_the_principal_components(tmp_path, drawn):
+def test_of_a_large_index_a_sample_is_drawn_and_of_few_texts_the_principal_components(tmp_path, drawn, monkeypatch):
     index = index_of(around_axes(50, 50))
-    found = draw_map(index, tmp_path / "map.png", max_points=4)
-    assert drawn[-1][-1] == "A sample of 4 of 100 texts, by t-SNE"
-    assert (np.diff(found.rows) > 0).all()
-    assert found.rows.max() > 10
-    np.testing.assert_array_equal(found.coordinates, project(index.vectors[found.rows]))
-    again = draw_map(index, tmp_path / "map.png", max_points=20, threshold=-1, min_size=20)
-    assert again.groups.tolist() == [0] * 20
+    rows, coordinates, _ = draw_map(index, tmp_path / "map.png", max_points=4)
+    assert drawn[-1][-1] == "A sample of 4 of 100 texts"
+    assert (np.diff(rows) > 0).all()
+    assert rows.max() > 10
+    np.testing.assert_array_equal(coordinates, project(index.vectors[rows]))
+    _, _, groups = draw_map(index, tmp_path / "map.png", max_points=20, threshold=-1, min_size=20)
+    assert groups.tolist() == [0] * 20
     with pytest.raises(InputError, match="max_points must be a whole number of at least 1. Received: 0"):
         draw_map(index, tmp_path / "map.png", max_points=0)
+    monkeypatch.setattr(vector_maps, "communities", None)  # nothing is computed that cannot be written
+    with pytest.raises(InputError, match="is a folder"):
+        draw_map(index, tmp_path)
 
 
 def test_the_projection_keeps_the_directions_of_most_difference():
