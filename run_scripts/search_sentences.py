@@ -162,7 +162,7 @@ def _print_found(index, encoder, queries: list[str], arguments) -> None:
 
 def _condition(text: str, schema) -> tuple:
     """Returns the column and the value of a condition, such as `year=2020`."""
-    from keras_bert.embeddings.index_columns import kind_of, type_of
+    from keras_bert.embeddings.index_rows import kind_of, type_of
     from keras_bert.program.arrow_files import pa
 
     name, mark, value = text.partition("=")

@@ -33,16 +33,16 @@ def define_flags() -> None:
 
 def main():
     from keras_bert.embeddings.vector_files import read_texts
-    from keras_bert.embeddings.word_sense_files import PLOT_FILE, check_plotting, contexts_of, write_word_senses
+    from keras_bert.embeddings.vector_maps import check_plotting, project
     from keras_bert.program.atomic_output import check_output_folder
 
     arguments = flags.FLAGS
     if arguments.plot:
-        check_plotting()
+        check_plotting("; --noplot does without it")
     check_output_folder(arguments.output_dir)
     sentences = _sentences(read_texts(arguments.input_file), arguments.language)
 
-    from keras_bert.embeddings.word_senses import cluster, project, word_vectors
+    from keras_bert.embeddings.word_senses import PLOT_FILE, cluster, contexts_of, word_vectors, write_word_senses
     from keras_bert.models.encoder_base import Encoder
 
     encoder = Encoder.from_pretrained(

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import table_of
-from keras_bert.embeddings.index_rows import IndexRows, with_vectors
+from keras_bert.embeddings.index_rows import IndexRows, table_of, with_vectors
 from keras_bert.embeddings.vector_index import VectorIndex
 
 

@@ -3,8 +3,7 @@
 text_vectors.py          sentence embeddings, and features of tokens
 vector_files.py          files of both
 vector_index.py          search over sentence embeddings: build, append, update, upsert, delete, save, load
-index_rows.py            its vectors, texts, ids and metadata, in tables of Arrow
-index_columns.py         their columns: checks and filters
+index_rows.py            its vectors, texts, ids and metadata, in tables of Arrow: checks, filters and changes
 index_files.py           its folder, and Arrow files of others
 vector_search.py         compares all vectors, or searches their graph
 quantised_vectors.py     vectors of 8 bits or 1 bit a number
@@ -18,6 +17,6 @@ neighbour_graph.py       the graph for approximate search, by FAISS
 static_distillation.py   a vector for each token, distilled from an encoder
 hard_negatives.py        similar texts that are not relevant, for training
 summarization.py         selects the most central sentences of a text
-word_senses.py           vectors of one word in its sentences
-word_sense_files.py      these vectors as table and picture
+word_senses.py           vectors of one word in its sentences, as table and picture
+vector_maps.py           vectors in fewer dimensions, and pictures of them: a map of an index
 """

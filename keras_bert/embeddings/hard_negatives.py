@@ -1,21 +1,16 @@
 """Finds hard negatives: texts that a model finds similar to an anchor although they are not its positive."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.embeddings.text_vectors import search_vectors
-from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.vector_search import largest, parts_of
+from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number, check_whole
 from keras_bert.program.user_inputs import as_texts
-
-# Candidates that are looked at first for each anchor; more where these are not enough.
-_CANDIDATES = 50
-# The most candidates of all anchors at once.
-_MOST_NUMBERS = 1 << 24
 
 
 class MinedNegatives(NamedTuple):
@@ -77,32 +72,24 @@ def mine_hard_negatives(
     check_whole("num_negatives", num_negatives, at_least=1)
     check_number("relative_margin", relative_margin, at_least=0, at_most=1)
     corpus = [] if corpus is None else as_texts(corpus, "text of the corpus")
-    documents = list(dict.fromkeys([*positives, *corpus]))
-    index = VectorIndex.build(model, documents, batch_size=batch_size)
-    relevant: dict[str, set[str]] = {}
+    documents = checked_texts(list(dict.fromkeys([*positives, *corpus])), "text")
+    numbers = {text: number for number, text in enumerate(documents)}
+    relevant: dict[str, list[int]] = {}
     for anchor, positive in zip(anchors, positives, strict=True):
-        relevant.setdefault(anchor, {anchor}).add(positive)
+        equal = [numbers[anchor]] if anchor in numbers else []
+        relevant.setdefault(anchor, equal).append(numbers[positive])
+    vectors = search_vectors(model, documents, "document", batch_size=batch_size)
     queries = search_vectors(model, anchors, "query", batch_size=batch_size)
-    places = {text: number for number, text in enumerate(documents)}
-    right = index.vectors[[places[positive] for positive in positives]]
-    cosines_of_positives = (queries * right).sum(axis=1)
-    limits = cosines_of_positives - relative_margin * np.abs(cosines_of_positives)
-    negatives: dict[int, list[str]] = {}
-    pending, top_k = np.arange(len(anchors)), num_negatives + _CANDIDATES
-    while len(pending):
-        for some in np.array_split(pending, min(len(pending), -(-len(pending) * top_k // _MOST_NUMBERS))):
-            numbers, scores = index.nearest(queries[some], top_k)
-            for anchor, found, is_below in zip(some.tolist(), numbers, scores <= limits[some, None], strict=True):
-                texts = (documents[number] for number in found[is_below])
-                texts = (text for text in texts if text not in relevant[anchors[anchor]])
-                negatives[anchor] = list(itertools.islice(texts, num_negatives))
-        pending = np.array([anchor for anchor in pending.tolist() if len(negatives[anchor]) < num_negatives], int)
-        # Positives and texts above the margin may take all places.
-        top_k, is_last = min(8 * top_k, len(documents)), top_k >= len(documents)
-        if is_last:
-            break
-    enough = [number for number in range(len(anchors)) if len(negatives[number]) == num_negatives]
-    rows = [(anchors[number], positives[number], *negatives[number]) for number in enough]
+    rows = []
+    for some in parts_of(len(anchors), len(documents)):
+        for anchor, positive, cosines in zip(anchors[some], positives[some], queries[some] @ vectors.T, strict=True):
+            limit = cosines[numbers[positive]]
+            is_negative = cosines <= limit - relative_margin * np.abs(limit)
+            is_negative[relevant[anchor]] = False
+            allowed = np.flatnonzero(is_negative)
+            if len(allowed) >= num_negatives:
+                nearest = allowed[largest(cosines[allowed], num_negatives)]
+                rows.append((anchor, positive, *(documents[number] for number in nearest)))
     if not rows:
         raise InputError(
             f"No anchor has {num_negatives} texts below the margin. Give a larger corpus, fewer num_negatives or a "

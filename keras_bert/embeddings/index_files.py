@@ -6,18 +6,16 @@ graph.npy           see neighbour_graph.py
 index.json          the model, and how texts were embedded
 """
 
-import functools
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import ID, TEXT, VECTOR, kind_of
-from keras_bert.embeddings.index_rows import IndexRows
+from keras_bert.embeddings.index_rows import ID, TEXT, VECTOR, IndexRows, kind_of
 from keras_bert.embeddings.neighbour_graph import check_graph
 from keras_bert.program.arrow_files import as_mask, map_table, pa, write_table
 from keras_bert.program.atomic_output import (
@@ -98,8 +96,7 @@ def state_of(path: str | os.PathLike) -> Hashable:
 def read_index(path: str | os.PathLike) -> tuple[IndexRows, dict[str, Any], Hashable]:
     """Returns the rows and facts of an index in a folder, as `save_index` takes them, and `state_of` the folder.
 
-    Raises:
-        InputError: it is no index, it is damaged, or a file is a link out of the folder.
+    Raises: see `VectorIndex.load`.
     """
     restore_folder(path)
     while True:
@@ -115,17 +112,12 @@ def read_index(path: str | os.PathLike) -> tuple[IndexRows, dict[str, Any], Hash
         # Another process has replaced the folder meanwhile, so some files are of the old and some of the new index.
 
 
-def read_rows(
-    paths: Sequence[str],
-    fingerprint: str,
-    names: Mapping[str, str],
-    read_array: Callable[[str, int], np.ndarray | None],
-) -> IndexRows:
+def read_rows(paths: Sequence[str], fingerprint: str, names: Mapping[str, str], folder: str | None = None) -> IndexRows:
     """Maps the rows of Arrow files, whose model, if they name one, must have a fingerprint.
 
-    `names` are names of columns in the files -> those of an index, where these differ. `read_array` returns the graph,
-    or the mask of deleted rows, for the name of its file and the number of rows. Raises `ValueError` if a file is
-    damaged, has other columns or is of another model, or an id occurs twice.
+    `names` are names of columns in the files -> those of an index, where these differ; `folder` may have a graph and
+    deleted rows. Raises `ValueError` if a file is damaged, has other columns or is of another model, or an id occurs
+    twice.
     """
     tables = [map_table(path) for path in paths]
     if not sum(map(len, tables)):
@@ -144,7 +136,7 @@ def read_rows(
         found = ", ".join(f"{field.name} ({field.type!s:.40})" for field in tables[0].schema)
         raise ValueError(f"expected text (strings), vector (lists of float32), id, and metadata. Received: {found}")
     num_rows = sum(map(len, tables))
-    graph, deleted = read_array(GRAPH_FILE, num_rows), read_array(DELETED_FILE, num_rows)
+    graph, deleted = (_read_array(folder, name, num_rows) for name in (GRAPH_FILE, DELETED_FILE))
     rows = IndexRows.of(tables, graph, deleted)
     if ID in kinds:
         ids = rows.table[ID] if deleted is None else rows.table[ID].filter(as_mask(~deleted))
@@ -181,9 +173,7 @@ def _read_files(path: str) -> tuple[IndexRows, dict[str, Any]]:
         names = sorted(filter(_A_ROWS_FILE.fullmatch, os.listdir(path)))
         if names != [ROWS_FILE.format(number + 1) for number in range(len(names))]:
             raise ValueError(f"it has the files {', '.join(names)}: some are missing or have other names")
-        rows = read_rows(
-            [os.path.join(path, name) for name in names], read["model_sha256"], {}, functools.partial(_read_array, path)
-        )
+        rows = read_rows([os.path.join(path, name) for name in names], read["model_sha256"], {}, path)
         if len(rows.search) != facts["rows"]:
             raise ValueError(f"the files have {len(rows.search)} rows, and {FACTS_FILE} says {facts['rows']!r:.50}")
         return rows, read
@@ -198,10 +188,10 @@ def _give_second_name(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _read_array(folder: str, name: str, num_rows: int) -> np.ndarray | None:
+def _read_array(folder: str | None, name: str, num_rows: int) -> np.ndarray | None:
     """Returns the graph, or the mask of deleted rows, bool [rows]; None if there is none."""
-    path = os.path.join(folder, name)
-    if not os.path.lexists(path):
+    path = os.path.join(folder or "", name)
+    if folder is None or not os.path.lexists(path):
         return None
     try:
         if not os.path.isfile(path):

@@ -51,14 +51,13 @@ def model_fingerprint(model) -> str:
 def _facts(model) -> str:
     from keras_bert.models.layer_settings import settings_of
 
-    encoder = getattr(model, "encoder", model)
     if model.tokenizer is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, model.tokenizer.do_lower_case]
-    if _knows_pooling(model):
+    if hasattr(model, "embedding_size"):
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
-    lora = settings_of(model if _knows_pooling(model) else encoder).get("lora")  # layer -> rank and scale
+    lora = settings_of(_computed(model)).get("lora")  # layer -> rank and scale
     facts += [lora] if lora else []
     return json.dumps([*facts, model.tokenizer.sha256])
 
@@ -66,11 +65,12 @@ def _facts(model) -> str:
 def _weights(model) -> list:
     encoder = getattr(model, "encoder", model)
     pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
-    return [weight for weight in (model if _knows_pooling(model) else encoder).weights if id(weight) not in pooler]
+    return [weight for weight in _computed(model).weights if id(weight) not in pooler]
 
 
-def _knows_pooling(model) -> bool:
-    return hasattr(model, "embedding_size")
+def _computed(model):
+    """Returns what computes the vectors: a model that knows its pooling, or else its encoder."""
+    return model if hasattr(model, "embedding_size") else getattr(model, "encoder", model)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A graph of near neighbours (HNSW) for approximate search in many vectors. FAISS builds and searches it.
+"""A graph of near neighbours (HNSW) for approximate search in many vectors. FAISS builds it.
 
 FAISS's own files are not used, because a damaged one can crash the process. The graph is kept as one array, which
 `check_graph` checks completely before FAISS gets it (docs/decisions/graph_is_checked_array.md).
@@ -15,28 +15,19 @@ from keras_bert.program.long_work import progress_bar
 LINKS = 16
 # FAISS draws levels for these links up to this number.
 MOST_LEVELS = 8
-# How many candidates FAISS keeps while it adds a vector and while it searches.
+# How many candidates FAISS keeps while it adds a vector.
 _CANDIDATES_IN_BUILDING = 200
-_CANDIDATES_IN_SEARCH = 128
-_CANDIDATES_FOR_EACH_RESULT = 4
 # Vectors that are copied to FAISS at once.
 _PART = 65_536
 
 
-def build_graph(
-    vectors: Any,
-    graph: np.ndarray | None = None,
-    start: int = 0,
-    *,
-    seconds_without_progress: float = 2,
-) -> np.ndarray:
+def build_graph(vectors: Any, graph: np.ndarray | None = None, start: int = 0) -> np.ndarray:
     """Returns a graph of all vectors as one array.
 
     Args:
         vectors: float32 (N, H), an array or a `VectorSearch`.
         graph: of the first `start` vectors, as this function returned it; the other vectors are added to it.
         start: the number of vectors in `graph`.
-        seconds_without_progress: a line of progress is shown after this time.
 
     Returns:
         int32: the number of the vector where searches begin; the number of levels of each vector (N); for each vector
@@ -46,12 +37,11 @@ def build_graph(
         InputError: FAISS is missing.
     """
     faiss = import_faiss()
-    index = _faiss_index(vectors, start, graph)
+    index = faiss_index(vectors, start, graph)
     index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
     step = max(1000, (len(vectors) - start) // 100)
-    with progress_bar(
-        total=len(vectors), initial=start, unit=" vectors", desc="graph", mininterval=1, delay=seconds_without_progress
-    ) as bar:
+    options = {"unit": " vectors", "desc": "graph", "mininterval": 1, "delay": 2}
+    with progress_bar(total=len(vectors), initial=start, **options) as bar:
         for first in range(start, len(vectors), step):
             part = vectors[first : first + step]
             index.add(np.ascontiguousarray(part, np.float32))
@@ -85,37 +75,6 @@ def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
     return graph
 
 
-class GraphSearch:
-    """Searches vectors by a graph. FAISS holds a copy of them in half precision, 2 bytes a number.
-
-    Args:
-        vectors: float32 (N, H), an array or a `VectorSearch`.
-        graph: of these vectors, from `build_graph` or `check_graph`.
-
-    Raises:
-        InputError: FAISS is missing.
-    """
-
-    def __init__(self, vectors: Any, graph: np.ndarray):
-        self._faiss = import_faiss()
-        self._index = _faiss_index(vectors, len(vectors), graph)
-
-    def nearest(self, vectors: np.ndarray, top_k: int, mask: np.ndarray | None = None) -> np.ndarray:
-        """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer.
-
-        With a mask, bool (N), only vectors that it keeps are found. The others still lead to them, so there are more
-        candidates where the mask keeps few.
-        """
-        candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
-        selector = None
-        if mask is not None:
-            bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
-            selector = self._faiss.IDSelectorBitmap(bits)
-            candidates = max(candidates, int(top_k * len(mask) / max(np.count_nonzero(mask), 1)))
-        parameters = self._faiss.SearchParametersHNSW(efSearch=candidates, sel=selector)
-        return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]
-
-
 def import_faiss():
     """Returns the module `faiss`. Raises `InputError` if it is missing."""
     try:
@@ -128,8 +87,12 @@ def import_faiss():
     return faiss
 
 
-def _faiss_index(vectors: Any, count: int, graph: np.ndarray | None):
-    """Returns FAISS's index of the first `count` vectors, whose graph is given."""
+def faiss_index(vectors: Any, count: int, graph: np.ndarray | None):
+    """Returns FAISS's index of the first `count` vectors, whose graph is given, with 2 bytes a number.
+
+    Raises:
+        InputError: FAISS is missing.
+    """
     faiss = import_faiss()
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_INNER_PRODUCT)
     index.is_trained = index.storage.is_trained = True  # half precision has nothing to learn

@@ -1,15 +1,13 @@
 """A sparse matrix of documents, kept by its columns: what a search by words or by sparse vectors adds up."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.vector_search import largest
+from keras_bert.embeddings.vector_search import largest, parts_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-
-# Scores in memory at once: 8 bytes each. For 1,000,000 documents these are 16 queries.
-_MOST_SCORES = 1 << 24
 
 
 class Postings:
@@ -57,11 +55,10 @@ class Postings:
         depth = min(top_k, self.num_documents)
         numbers = np.full((queries.shape[0], depth), -1, np.int64)
         scores = np.zeros((queries.shape[0], depth), np.float32)
-        step = max(1, _MOST_SCORES // self.num_documents)
-        for first in range(0, queries.shape[0], step):
-            products = queries[first : first + step] @ self.columns
+        for some in parts_of(queries.shape[0], self.num_documents):
+            products = queries[some] @ self.columns
             products.sort_indices()  # so that the lowest number is first among equal products
-            for place, (start, end) in enumerate(zip(products.indptr, products.indptr[1:], strict=False), start=first):
+            for place, (start, end) in enumerate(itertools.pairwise(products.indptr), start=some.start):
                 documents, values = products.indices[start:end], products.data[start:end]
                 is_found = values > 0 if is_allowed is None else (values > 0) & is_allowed[documents]
                 documents, values = documents[is_found], values[is_found]

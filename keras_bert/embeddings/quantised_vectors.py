@@ -5,7 +5,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
 
-PRECISIONS = ("float32", "int8", "binary")
+PRECISIONS = ("int8", "binary")
 # Vectors that are computed at once, because of the copies in float32.
 _ROWS_AT_ONCE = 65_536
 
@@ -37,15 +37,13 @@ def quantise(vectors: np.ndarray, precision: str, ranges: np.ndarray | None = No
             outside become the smallest or the largest.
 
     Returns:
-        float32 (N, H); int8 (N, H), the step of 255 in the range, less 128; or int8 (N, ceil(H / 8)), a bit for each
+        int8 (N, H), the step of 255 in the range, less 128; or int8 (N, ceil(H / 8)), a bit for each
         number that is larger than 0, less 128.
 
     Raises:
         InputError: there is no such precision, or one vector only without ranges.
     """
     check_choice("precision", precision, PRECISIONS)
-    if precision == "float32":
-        return vectors
     if precision == "binary":
         return (np.packbits(vectors > 0, axis=-1) - 128).astype(np.int8)
     ranges = int8_ranges(vectors) if ranges is None else ranges

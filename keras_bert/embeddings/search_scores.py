@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.embeddings.rank_fusion import FUSED, id_order, reciprocal_rank_fusion
 from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.vector_search import parts_of
 from keras_bert.embeddings.word_index import WordIndex
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
@@ -16,7 +17,6 @@ from keras_bert.program.user_inputs import as_mapping
 from keras_bert.tasks.embedding.scores import checked_ks, relevant_documents, retrieval_scores
 
 SCORES = ("ndcg", "mrr", "map", "recall")
-_SCORES_AT_ONCE = 1 << 24  # of queries and documents, 4 bytes each
 
 
 def evaluate_search(
@@ -95,18 +95,16 @@ def evaluate_search(
         rankings["hybrid"] = [[number for number, _ in reciprocal_rank_fusion(some, depth)] for some in of_queries]
     if reranker is not None:
         first = rankings["hybrid" if hybrid else next(iter(rankings))]
-        with progress_bar(
-            zip(asked, first, strict=True), total=len(asked), unit=" queries", mininterval=1, delay=2
-        ) as pairs:
-            rankings["re-ranked"] = [
-                _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
-            ]
+        pairs = progress_bar([*zip(asked, first, strict=True)], unit=" queries", mininterval=1, delay=2)
+        rankings["re-ranked"] = [
+            _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
+        ]
     names = [f"{score}@{k}" for score in SCORES for k in ks]
-    scores = {
-        kind: retrieval_scores(ranking, list(judged.values()), ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
-        for kind, ranking in rankings.items()
-    }
-    return {kind: {name: of_kind[name] for name in names} for kind, of_kind in scores.items()}
+    found = {}
+    for kind, ranking in rankings.items():
+        scores = retrieval_scores(ranking, list(judged.values()), ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
+        found[kind] = {name: scores[name] for name in names}
+    return found
 
 
 def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str], batch_size: int) -> VectorIndex:
@@ -122,12 +120,10 @@ def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str]
 
 def _most_similar(model, texts: list[str], queries: list[str], depth: int, batch_size: int) -> list[list[int]]:
     """Returns the documents of each query with the largest `similarity`, as numbers. All vectors are in memory."""
-    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
-        documents = model.encode_document(texts, batch_size=batch_size, on_progress=bar.update)
+    documents = model.encode_document(texts, batch_size=batch_size)
     vectors, found = model.encode_query(queries, batch_size=batch_size), []
-    step = max(1, _SCORES_AT_ONCE // len(texts))
-    for first in range(0, len(queries), step):
-        scores = model.similarity(vectors[first : first + step], documents)
+    for some in parts_of(len(queries), len(texts)):
+        scores = model.similarity(vectors[some], documents)
         found += np.argsort(-scores, axis=1, kind="stable")[:, :depth].tolist()
     return found
 

@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.embeddings.vector_search import largest
+from keras_bert.embeddings.vector_search import largest, parts_of
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
-
-_COSINES_AT_ONCE = 1 << 24  # 4 bytes each
 
 
 class SimilarPair(NamedTuple):
@@ -24,16 +22,12 @@ class SimilarPair(NamedTuple):
 def paraphrase_mining(
     model: Any, texts: Any, *, top_k: int = 100, max_pairs: int = 500_000, batch_size: int = 32
 ) -> list[SimilarPair]:
-    """Returns the most similar pairs of texts; see `similar_pairs`.
+    """Returns the most similar pairs of texts, with the arguments and errors of `similar_pairs`.
 
     Args:
         model: a `SentenceEncoder`, or its loaded export.
         texts: N strings.
-        top_k, max_pairs: see `similar_pairs`.
         batch_size: texts computed at once.
-
-    Raises:
-        InputError: as `SentenceEncoder.encode` and `similar_pairs`.
 
     Example:
         paraphrase_mining(encoder, ["a cat sits", "stocks fell", "a kitten sits"])[0]  # SimilarPair(0.8, 0, 2)
@@ -117,6 +111,5 @@ def _rows_of_cosines(vectors: Any) -> Iterator[tuple[int, np.ndarray]]:
         raise InputError(f"The vectors must be an array [texts, D]. Received the shape {list(vectors.shape)}")
     check_numbers(vectors)
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    step = max(1, _COSINES_AT_ONCE // max(len(units), 1))
-    for first in range(0, len(units), step):
-        yield first, units[first : first + step] @ units.T
+    for some in parts_of(len(units), len(units)):
+        yield some.start, units[some] @ units.T

@@ -139,13 +139,10 @@ def _choose(scores: np.ndarray, similarities: np.ndarray, count: int, diversity:
 
 
 def _split(text: str, language: str) -> list[str]:
-    try:
-        import sentencex
-    except ImportError:
-        raise InputError("Splitting sentences needs the package sentencex, or give sentences=[...].") from None
-    return [
-        part for line in text.splitlines() if line.strip() for part in sentencex.segment(language, line) if part.strip()
-    ]
+    import sentencex  # only now, since few need it
+
+    parts = [part for line in text.splitlines() if line.strip() for part in sentencex.segment(language, line)]
+    return [part for part in parts if part.strip()]
 
 
 def _spans(text: str, sentences: Sequence[str]) -> list[tuple[int, int]]:

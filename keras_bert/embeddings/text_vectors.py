@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert.config.bert_config import check_pooling
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import checked_text, iterate_column
@@ -89,7 +90,7 @@ def sentence_embeddings(
 
         forward = forward_function(encoder, key=("pooled", pooling), choose=pooled)
     check_whole("dimensions", dimensions, at_least=1, at_most=size, or_none=True)
-    if _has_graph_of_texts(model):
+    if getattr(model, "is_static", False) and _on_tensorflow():
         outputs = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
     else:
         parts = _parts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
@@ -103,14 +104,16 @@ def sentence_embeddings(
     return result
 
 
-def search_vectors(model, texts: Iterable[str], role: str, **options) -> np.ndarray:
+def search_vectors(model, texts: Sequence[str], role: str, **options) -> np.ndarray:
     """Returns vectors of length 1 for texts in a role of a search, "query" or "document".
 
     If the model has a prompt for this role, it is put before each text. The options are those of `sentence_embeddings`.
+    Progress is shown if this takes longer than a moment.
     """
     if hasattr(model, "embedding_size"):
         options["prompt"] = model.prompt_for(role)
-    return sentence_embeddings(model, texts, normalize=True, **options)
+    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
+        return sentence_embeddings(model, texts, normalize=True, on_progress=bar.update, **options)
 
 
 def token_features(
@@ -148,18 +151,16 @@ def token_features(
         return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
 
     forward = forward_function(model, key=("layers", *layers), choose=chosen_layers)
-    return _features_of_tokens(forward, encoded, batch_size, on_progress)
 
+    def features_of_tokens():
+        for window in _windows(encoded):
+            rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
+            batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
+            outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
+            for first, last in itertools.pairwise(rows.splits):
+                yield outputs[first:last].astype("float32")
 
-def _features_of_tokens(
-    forward: Callable, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
-) -> Iterator[np.ndarray]:
-    for window in _windows(encoded):
-        rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
-        batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
-        outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
-        for first, last in itertools.pairwise(rows.splits):
-            yield outputs[first:last].astype("float32")
+    return features_of_tokens()
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
@@ -218,10 +219,7 @@ def _windows(items: Iterable) -> Iterator[list]:
     return iter(lambda: list(itertools.islice(items, _WINDOW)), [])
 
 
-def _has_graph_of_texts(model) -> bool:
-    """Whether the vectors of texts are computed in one graph from text to vector, as for static models."""
-    if not getattr(model, "is_static", False):
-        return False
+def _on_tensorflow() -> bool:
     # Only now, because it takes seconds, and loaded exports do without it.
     from keras_bert.accelerate.backend import on_tensorflow
 
@@ -231,12 +229,20 @@ def _has_graph_of_texts(model) -> bool:
 def _outputs_of_graph(
     model, texts: Iterable[str], max_seq_length: int | None, prefix: str, on_progress: Callable
 ) -> np.ndarray:
-    """Returns the vectors of texts of a static model. All processors work, each on a batch of its own."""
-    # Only now, because it takes seconds.
+    """Returns the vectors of texts of a static model, by one graph from text to vector. All processors work."""
+    # Only now, because these take seconds.
     import tensorflow as tf
 
+    from keras_bert.accelerate.traced_functions import traced
+
     tokenizer_of(model)  # raises without a vocabulary
-    compute = _graph_of_texts(model, checked_length(model.config, max_seq_length))
+    longest = checked_length(model.config, max_seq_length)
+    room = longest - model.tokenizer.special_tokens.num_special(1)
+
+    def vectors_of_texts(texts):
+        return model.vectors_of_ids(model.tokenizer.graph().tokenize(texts)[:, :room])
+
+    compute = traced(model, ("texts", longest), vectors_of_texts, [tf.TensorSpec([None], tf.string)])
 
     def vectors(batch: list[str]) -> np.ndarray:
         return compute(tf.constant([prefix + text for text in batch] if prefix else batch)).numpy()
@@ -249,18 +255,3 @@ def _outputs_of_graph(
             check_numbers(result)
             found.append(result)
     return np.concatenate(found) if found else np.zeros((0, model.embedding_size), "float32")
-
-
-def _graph_of_texts(model, longest: int) -> Callable:
-    """Returns a traced function from texts `[B]` to vectors of a static model."""
-    # Only now, because these take seconds.
-    import tensorflow as tf
-
-    from keras_bert.accelerate.traced_functions import traced
-
-    room = longest - model.tokenizer.special_tokens.num_special(1)
-
-    def compute(texts):
-        return model.vectors_of_ids(model.tokenizer.graph().tokenize(texts)[:, :room])
-
-    return traced(model, ("texts", longest), compute, [tf.TensorSpec([None], tf.string)])

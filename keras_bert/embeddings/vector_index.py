@@ -1,41 +1,24 @@
 """Search over vectors of texts, kept in a folder that knows its model: exact, or by a graph where there are many."""
 
 import dataclasses
-import functools
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import ID, TEXT, Where, table_of
 from keras_bert.embeddings.index_files import FINGERPRINT, read_index, read_rows, save_index
-from keras_bert.embeddings.index_rows import IndexRows, gets_graph, with_vectors
+from keras_bert.embeddings.index_rows import ID, TEXT, IndexRows, Where, gets_graph, table_of, with_vectors
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts
 from keras_bert.program.arrow_files import pa, write_parquet
 from keras_bert.program.errors import InputError
-from keras_bert.program.long_work import progress_bar
-
-_ANOTHER_MODEL = (
-    "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be compared "
-    "with this model's. Build it again, or load the model that it was made with."
-)
 
 # Threads change and save indexes one after another. It is no attribute, since a lock cannot be copied or pickled.
 _changing = threading.RLock()
-
-
-def _one_at_a_time(method: Callable) -> Callable:
-    @functools.wraps(method)
-    def changed(*arguments, **options):
-        with _changing:
-            return method(*arguments, **options)
-
-    return changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +97,7 @@ class VectorIndex:
     @property
     def metadata(self) -> dict[str, np.ndarray]:
         """The columns of metadata, a value for each row, also for deleted ones; strings are objects."""
-        return dict(self.rows.filters.arrays)
+        return dict(self.rows.arrays)
 
     @classmethod
     def build(
@@ -146,7 +129,7 @@ class VectorIndex:
         table = table_of(texts, ids, metadata)
         gets_graph(len(texts), exact)
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        table = with_vectors(table, _document_vectors(model, texts, batch_size, options))
+        table = with_vectors(table, search_vectors(model, texts, "document", batch_size=batch_size, **options))
         return cls(IndexRows.of([table]).with_graph(exact), model_fingerprint(model), options)
 
     @classmethod
@@ -178,12 +161,11 @@ class VectorIndex:
         paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         fingerprint = model_fingerprint(model)
         try:
-            rows = read_rows([os.fspath(path) for path in paths], fingerprint, names or {}, lambda *_: None)
+            rows = read_rows([os.fspath(path) for path in paths], fingerprint, names or {})
         except ValueError as error:
             raise InputError(f"The files are no index: {error}.") from None
         return cls(rows, fingerprint, {"pooling": pooling, "max_seq_length": max_seq_length})
 
-    @_one_at_a_time
     def append(
         self,
         model: Any,
@@ -203,27 +185,27 @@ class VectorIndex:
             InputError: the model is another than that of the index; ids are missing, needless or there already;
                 metadata have other columns; and as `build`.
         """
-        table = self._table_of(model, texts, ids, metadata)
-        if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
-            taken = table[ID][int(found.argmax())].as_py()
-            raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
-        self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
+        with _changing:
+            table = self._table_of(model, texts, ids, metadata)
+            if ID in table.column_names and (found := self.rows.find(table[ID].to_pylist())).max() >= 0:
+                taken = table[ID][int(found.argmax())].as_py()
+                raise InputError(f"The index has the id {taken!r:.100} already. Use upsert, or give another id.")
+            self._put(model, table, np.zeros(0, np.int64), batch_size, exact)
 
-    @_one_at_a_time
     def update(self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32) -> None:
         """Replaces the texts with these ids, and their metadata, if given. The new texts stand at the end of the index.
 
         Raises:
             InputError: the index has no ids, or not one of these; and as `append`.
         """
-        texts = checked_texts(texts, "text")
-        ids, numbers = self.rows.known(ids, len(texts))
-        if metadata is None:
-            metadata = self.rows.described.take(pa.array(numbers)).to_pydict()
-        table = self._table_of(model, texts, ids, metadata)
-        self._put(model, table, numbers, batch_size, self.graph is None)
+        with _changing:
+            texts = checked_texts(texts, "text")
+            ids, numbers = self.rows.known(ids, len(texts))
+            if metadata is None:
+                metadata = self.rows.described.take(pa.array(numbers)).to_pydict()
+            table = self._table_of(model, texts, ids, metadata)
+            self._put(model, table, numbers, batch_size, self.graph is None)
 
-    @_one_at_a_time
     def upsert(
         self, model: Any, ids: Any, texts: Any, *, metadata: Any = None, batch_size: int = 32, exact: bool = False
     ) -> None:
@@ -232,11 +214,11 @@ class VectorIndex:
         Raises:
             InputError: the index has no ids; and as `append`.
         """
-        table = self._table_of(model, texts, ids, metadata)
-        found = self.rows.find(table[ID].to_pylist())
-        self._put(model, table, found[found >= 0], batch_size, exact)
+        with _changing:
+            table = self._table_of(model, texts, ids, metadata)
+            found = self.rows.find(table[ID].to_pylist())
+            self._put(model, table, found[found >= 0], batch_size, exact)
 
-    @_one_at_a_time
     def delete(self, ids: Any) -> None:
         """Removes texts; save the index afterwards.
 
@@ -246,10 +228,11 @@ class VectorIndex:
         Raises:
             InputError: the index has no ids, or not one of these; one is given twice; or no text would be left.
         """
-        _, numbers = self.rows.known(ids)
-        if len(numbers) == len(self):
-            raise InputError("Without these texts the index would be empty. Remove its folder instead.")
-        self.rows = self.rows.changed(self.rows.tables, numbers, self.graph is None)
+        with _changing:
+            _, numbers = self.rows.known(ids)
+            if len(numbers) == len(self):
+                raise InputError("Without these texts the index would be empty. Remove its folder instead.")
+            self.rows = self.rows.changed(self.rows.tables, numbers, self.graph is None)
 
     def _table_of(self, model: Any, texts: Any, ids: Any, metadata: Any) -> Any:
         """Returns the columns of new texts."""
@@ -259,7 +242,8 @@ class VectorIndex:
     def _put(self, model: Any, table: Any, replaced: np.ndarray, batch_size: int, exact: bool) -> None:
         """Adds the texts of a table, and deletes the rows that they replace."""
         gets_graph(len(self.rows.search) + len(table), exact)
-        vectors = _document_vectors(model, table[TEXT].to_pylist(), batch_size, self.options)
+        texts = table[TEXT].to_pylist()
+        vectors = search_vectors(model, texts, "document", batch_size=batch_size, **self.options)
         self.rows.search.check_dimension(vectors)
         self.rows = self.rows.changed(self.rows.added(table, vectors), replaced, exact)
 
@@ -326,7 +310,10 @@ class VectorIndex:
     def check_model(self, model: Any) -> None:
         """Raises `InputError` when a model is not the one that made the index."""
         if model_fingerprint(model) != self.fingerprint:
-            raise InputError(_ANOTHER_MODEL)
+            raise InputError(
+                "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be "
+                "compared with this model's. Build it again, or load the model that it was made with."
+            )
 
     def to_parquet(self, path: str | os.PathLike) -> None:
         """Writes the texts that are not deleted as one file of Parquet, with the columns of `from_arrow`.
@@ -336,7 +323,6 @@ class VectorIndex:
         """
         write_parquet(path, self.rows.live_table().replace_schema_metadata({FINGERPRINT: self.fingerprint}))
 
-    @_one_at_a_time
     def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
         """Writes a folder, see `index_files.py`: a process that is killed leaves the old or the new index.
 
@@ -348,9 +334,10 @@ class VectorIndex:
             InputError: the folder has an index and `replace` is not set; it has other files; another process has
                 changed the index there since this one was loaded or saved; or it cannot be written.
         """
-        place = os.path.realpath(path)
-        facts = {"model_sha256": self.fingerprint, **self.options}
-        self._stored[place] = save_index(path, self.rows, facts, replace, self._stored.get(place))
+        with _changing:
+            place = os.path.realpath(path)
+            facts = {"model_sha256": self.fingerprint, **self.options}
+            self._stored[place] = save_index(path, self.rows, facts, replace, self._stored.get(place))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
@@ -368,9 +355,3 @@ class VectorIndex:
 def _hit(columns: Mapping[str, Any], number: int, score: float) -> Hit:
     values = {name: column[number].as_py() for name, column in columns.items()}
     return Hit(number, values.pop(TEXT), score, values.pop(ID, None), values or None)
-
-
-def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
-    # Shown where it takes longer than a moment.
-    with progress_bar(total=len(texts), unit=" texts", mininterval=1, delay=2) as bar:
-        return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)

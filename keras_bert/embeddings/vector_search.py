@@ -2,23 +2,28 @@
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.neighbour_graph import GraphSearch
+from keras_bert.embeddings.neighbour_graph import faiss_index, import_faiss
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 
 # Vectors that are compared at once: 256 queries with them are 67 MB of products.
 CHUNK = 65_536
 QUERIES_AT_ONCE = 256
+# Scores of queries and texts in memory at once, where all are compared and no vectors are mapped: 4 or 8 bytes each.
+MOST_AT_ONCE = 1 << 24
 # Of a mask that keeps no larger share, the vectors are gathered first: that costs less than to compare the others.
 _MOST_GATHERED = 0.5
 # Vectors of a mask that are gathered at once for a few queries, so that they stay in the processor's cache.
 _GATHERED_AT_ONCE, _FEW_QUERIES, _GATHERED_FOR_MANY = 1024, 16, 4096
 # The graph gives at most this many texts for a query; more are searched exactly.
 _MOST_BY_GRAPH = 100
+# How many candidates FAISS keeps while it searches.
+_CANDIDATES, _CANDIDATES_FOR_EACH_RESULT = 128, 4
 # Masks that keep a smaller share of the vectors are searched exactly.
 _LEAST_SHARE_BY_GRAPH = 0.05
 # Threads that search first wait for one copy of the vectors in FAISS instead of making one each.
@@ -37,7 +42,7 @@ class VectorSearch:
         self.parts, self.graph = list(parts), graph
         self._starts = [0, *itertools.accumulate(map(len, self.parts))]
         self.shape = self._starts[-1], self.parts[0].shape[1]
-        self._graph_search: GraphSearch | None = None
+        self._faiss_index: Any = None
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -113,11 +118,7 @@ class VectorSearch:
     def _nearest_by_graph(
         self, queries: np.ndarray, top_k: int, mask: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        with _copying:
-            if self._graph_search is None:
-                self._graph_search = GraphSearch(self, self.graph)
-        # More than are asked for, because the graph's products are less precise.
-        candidates = self._graph_search.nearest(queries, min(2 * top_k + 10, len(self)), mask)
+        candidates = self._candidates(queries, min(2 * top_k + 10, len(self)), mask)
         in_order = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
         products = np.einsum("qh,qkh->qk", queries, self[np.maximum(in_order, 0)])
         _check_finite(products)
@@ -127,6 +128,29 @@ class VectorSearch:
         if len(cut_off):  # parts of the graph may be out of reach
             numbers[cut_off], scores[cut_off] = self._nearest_of_all(queries[cut_off], top_k, mask)
         return numbers, scores
+
+    def _candidates(self, queries: np.ndarray, count: int, mask: np.ndarray | None) -> np.ndarray:
+        """Returns vectors that the graph finds, int64 (Q, count), near ones first; -1 where it leads to fewer.
+
+        There are more than are asked for, because FAISS compares a copy of the vectors in half precision.
+        """
+        with _copying:
+            if self._faiss_index is None:
+                self._faiss_index = faiss_index(self, len(self), self.graph)
+        num_visited, selector = max(_CANDIDATES, _CANDIDATES_FOR_EACH_RESULT * count), None
+        if mask is not None:
+            bits = np.packbits(mask, bitorder="little")  # kept here, since FAISS makes no copy
+            selector = import_faiss().IDSelectorBitmap(bits)
+            # Vectors that the mask leaves out still lead to the others.
+            num_visited = max(num_visited, int(count * len(mask) / max(np.count_nonzero(mask), 1)))
+        parameters = import_faiss().SearchParametersHNSW(efSearch=num_visited, sel=selector)
+        return self._faiss_index.search(np.ascontiguousarray(queries, np.float32), count, params=parameters)[1]
+
+
+def parts_of(count: int, width: int) -> Iterator[slice]:
+    """Yields slices of `count` rows that have at most `MOST_AT_ONCE` numbers in `width` columns, or a single row."""
+    step = max(1, MOST_AT_ONCE // max(width, 1))
+    return (slice(first, first + step) for first in range(0, count, step))
 
 
 def largest(row: np.ndarray, count: int) -> np.ndarray:

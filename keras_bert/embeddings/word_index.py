@@ -109,15 +109,9 @@ class WordIndex:
         Raises:
             InputError: a query is empty, or `top_k` is below 1.
         """
-        found = self.nearest(queries, top_k)
-        return [
-            [
-                WordHit(int(number), self.ids[number], float(score))
-                for number, score in zip(*row, strict=True)
-                if number >= 0
-            ]
-            for row in zip(*found, strict=True)
-        ]
+        numbers, scores = self.nearest(queries, top_k)
+        rows = (zip(*row, strict=True) for row in zip(numbers.tolist(), scores.tolist(), strict=True))
+        return [[WordHit(number, self.ids[number], score) for number, score in row if number >= 0] for row in rows]
 
     def nearest(self, queries: Any, top_k: int, is_allowed: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """As `search`, as arrays: see `Postings.nearest`."""

@@ -5,21 +5,27 @@ a `bank` that lends money get different vectors.
 """
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
+from keras_bert.embeddings.vector_maps import check_plotting, draw_points
+from keras_bert.program.atomic_output import atomic_folder, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import as_texts
+from keras_bert.tasks.report_files import draw, write_table
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
+TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 LAYERS = (-1, -2, -3, -4)
+_CONTEXT = 24  # characters on either side of the word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,32 +104,6 @@ def word_vectors(
     return WordVectors(occurrences, np.array(vectors, np.float32))
 
 
-def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
-    """Returns the coordinates of vectors along the directions in which they differ most (principal components).
-
-    Args:
-        vectors: float (N, H).
-        dimensions: the number of directions.
-
-    Returns:
-        float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
-        such that its largest coordinate is positive.
-
-    Raises:
-        InputError: there are no vectors.
-    """
-    if not len(vectors):
-        raise InputError("A projection needs one vector or more. Received: none")
-    centred = np.asarray(vectors, np.float64)
-    centred = centred - centred.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found = (left * sizes)[:, :dimensions]
-    extremes = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
-    coordinates = np.zeros((len(centred), dimensions), np.float32)
-    coordinates[:, : found.shape[1]] = found * np.where(extremes < 0, -1.0, 1.0)
-    return coordinates
-
-
 def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     """Divides vectors into groups by their directions. A few groups can match the senses of a word.
 
@@ -138,20 +118,75 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
         int64 (N,): the group of each, numbered from 0 in the order in which they first occur.
 
     Raises:
-        InputError: `count` is out of range, or scikit-learn is not installed.
+        InputError: `count` is out of range, or a vector has values that are not numbers.
     """
     check_whole("count", count, at_least=1, at_most=len(vectors))
     check_numbers(np.asarray(vectors), "vector")
     if count == 1:
         return np.zeros(len(vectors), np.int64)
-    try:
-        from sklearn.cluster import AgglomerativeClustering
-    except ImportError:
-        raise InputError("Grouping needs scikit-learn: pip install scikit-learn, or do without groups.") from None
+    from sklearn.cluster import AgglomerativeClustering  # only now, because it takes a second
+
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     groups = AgglomerativeClustering(n_clusters=count, linkage="ward").fit_predict(unit)
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[numbers]
+
+
+def write_word_senses(
+    path: str | os.PathLike,
+    texts: Sequence[str],
+    found: WordVectors,
+    coordinates: np.ndarray,
+    groups: np.ndarray,
+    *,
+    title: str,
+    plot: bool = True,
+) -> None:
+    """Writes a new folder.
+
+    `senses.tsv` has a line for each occurrence: text number from 0, start and end in it, group, coordinates x and y,
+    and the text; `vectors.npy` holds the vectors, float32 [occurrences, H]; `senses.png` shows the coordinates.
+
+    Args:
+        path: a new or empty folder.
+        texts: what the word was looked for in.
+        found: from `word_vectors`.
+        coordinates: float (N, 2), from `project`.
+        groups: int (N,), from `cluster`; all 0 for none.
+        title: of the picture.
+
+    Raises:
+        InputError: the folder cannot be written, or matplotlib is not installed.
+    """
+    with atomic_folder(path) as folder:
+        save_array(os.path.join(folder, VECTORS_FILE), found.vectors)
+        sentences = [" ".join(texts[one.text_number].split()) for one in found.occurrences]
+        header = ["text", "start", "end", "group", "x", "y", "sentence"]
+        rows = (
+            [*dataclasses.astuple(one), group, f"{x:.5f}", f"{y:.5f}", sentence]
+            for one, group, (x, y), sentence in zip(found.occurrences, groups, coordinates, sentences, strict=True)
+        )
+        write_table(os.path.join(folder, TABLE_FILE), header, rows)
+        if plot:
+            check_plotting()
+            counts = enumerate(np.bincount(groups).tolist())
+            labels = {group: f"group {group}: {count} occurrences" for group, count in counts}
+            points = contexts_of(texts, found), coordinates, groups, labels, f"{title}, by principal components"
+            draw(os.path.join(folder, PLOT_FILE), (10, 7), lambda axis: draw_points(axis, *points))
+
+
+def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
+    """Returns each occurrence with a few words on either side: "... on the [bank] of the river ..."."""
+    contexts = []
+    for one in found.occurrences:
+        text = texts[one.text_number]
+        before, after = text[: one.start], text[one.end :]
+        if len(before) > _CONTEXT:
+            before = f"... {before[-_CONTEXT:].partition(' ')[2]}"
+        if len(after) > _CONTEXT:
+            after = f"{after[:_CONTEXT].rpartition(' ')[0]} ..."
+        contexts.append(" ".join(f"{before}[{text[one.start : one.end]}]{after}".split()))
+    return contexts
 
 
 def _find_in_texts(

@@ -56,6 +56,6 @@ def test_duckdb_and_polars_open_the_files_of_the_folder(tmp_path):
     arrow = frame.to_arrow()
     assert duckdb.sql("SELECT count(*) FROM arrow WHERE name = 'b'").fetchall() == [(10,)]
     frame.write_ipc(tmp_path / "theirs.arrow", compat_level=polars.CompatLevel.oldest())
-    opened = vector_index.read_rows([str(tmp_path / "theirs.arrow")], "", {}, lambda *_: None)
+    opened = vector_index.read_rows([str(tmp_path / "theirs.arrow")], "", {})
     np.testing.assert_array_equal(opened.search[:], index.vectors)
     assert arrow.num_rows == 20

@@ -66,6 +66,8 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "where=" in script:
         assert shown.splitlines()[-1].split()[0] == "3"
+    elif "draw_map" in script:
+        assert (tmp_path / "map.png").stat().st_size > 10_000
     elif "VectorIndex" in script:
         assert len(VectorIndex.load("my_index")) == 4
     elif "project" in script:
@@ -78,7 +80,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 27
+    assert len(SCRIPTS) == 28
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.embeddings import hard_negatives
+from keras_bert.embeddings import vector_search
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.program.errors import InputError
 
@@ -64,7 +64,7 @@ def test_anchors_without_enough_negatives_are_left_out_and_counted():
 
 @pytest.mark.parametrize("at_once", [1 << 24, 100])
 def test_many_positives_and_texts_above_the_margin_hide_no_negative(monkeypatch, at_once):
-    monkeypatch.setattr(hard_negatives, "_MOST_NUMBERS", at_once)
+    monkeypatch.setattr(vector_search, "MOST_AT_ONCE", at_once)
     positives = [f"right {number}" for number in range(60)]
     near = [f"near {number}" for number in range(500)]
     for text in (*positives, *near):

@@ -28,12 +28,9 @@ METADATA = {
     "price": [0.5 * number for number in range(12)],
     "is_open": [True, False] * 6,
 }
-
-
 # New texts of tests have this metadata.
-ONE_ROW = {name: column[:1] for name, column in METADATA.items()}
-
-TWO_ROWS = {name: column[:2] for name, column in METADATA.items()}
+ONE_ROW, TWO_ROWS = ({name: column[:count] for name, column in METADATA.items()} for count in (1, 2))
+ONES = dict.fromkeys(METADATA, [1])
 
 
 def vector_of(text: str) -> np.ndarray:
@@ -47,7 +44,11 @@ def vectors(use_vectors):
 
 
 def built(**options) -> VectorIndex:
-    return VectorIndex.build(None, TEXTS, ids=IDS, metadata=METADATA, **options)
+    return plain(ids=IDS, metadata=METADATA, **options)
+
+
+def plain(**options) -> VectorIndex:
+    return VectorIndex.build(None, TEXTS, **options)
 
 
 def ids_of(index: VectorIndex, query: str = "text 3", **options) -> list:
@@ -58,7 +59,7 @@ def test_results_carry_ids_and_metadata():
     [hit] = built().search(None, "text 3", 1)[0]
     assert hit == Hit(3, "text 3", hit.score, "d3", {"language": "en", "year": 2003, "price": 1.5, "is_open": False})
     assert type(hit.metadata["is_open"]) is bool
-    [hit] = VectorIndex.build(None, TEXTS).search(None, "text 3", 1)[0]
+    [hit] = plain().search(None, "text 3", 1)[0]
     assert hit == Hit(3, "text 3", hit.score)
 
 
@@ -223,7 +224,8 @@ def test_a_graph_finds_what_a_filter_keeps(large, share, monkeypatch):
     vectors, graph, draws = large
     index = index_of(vectors, graph=graph, metadata={"draw": draws})
     by_graph = []
-    monkeypatch.setattr(vector_search.GraphSearch, "nearest", noting(by_graph, vector_search.GraphSearch.nearest))
+    candidates = noting(by_graph, vector_search.VectorSearch._candidates)
+    monkeypatch.setattr(vector_search.VectorSearch, "_candidates", candidates)
     where = {"where": lambda columns: columns["draw"] < share}
     numbers, scores = index.nearest(vectors[:100] + 0.01, 10, **where)
     exact, exact_scores = index.nearest(vectors[:100] + 0.01, 10, exact=True, **where)
@@ -421,58 +423,46 @@ def test_an_index_whose_replacement_was_cut_off_is_found_when_its_writer_is_gone
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: VectorIndex.build(None, TEXTS, ids=[*IDS[:11], "d0"]), "The id 'd0' is given twice"),
-        (lambda: VectorIndex.build(None, TEXTS, ids=[*range(11), "0"]), "The id '0' is given twice"),
-        (lambda: VectorIndex.build(None, TEXTS, ids=IDS[1:]), "an id for each of the 12 texts. Received: 11 ids"),
-        (lambda: VectorIndex.build(None, TEXTS, ids=[*IDS[1:], 1.5]), "An id must be a string or a whole number"),
-        (lambda: VectorIndex.build(None, TEXTS, ids=[*IDS[1:], 1]), "'id' must have .* all of one kind"),
-        (lambda: VectorIndex.build(None, TEXTS, ids=[*range(11), 1 << 70]), "'id' must have .* of at most 64 bits"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [1]}), "'a' .* the 12 texts. Received: 1 values"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata=[1]), "metadata must be a dictionary: column -> list"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={1: TEXTS}), "named by a string .* Received: 1"),
-        (
-            lambda: VectorIndex.build(None, TEXTS, metadata={"id": TEXTS}),
-            "other than id, text and vector. Received: 'id'",
-        ),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [*TEXTS[1:], 1]}), "'a' must .* of one kind"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [*TEXTS[1:], None]}), "string with 1 missing"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [[1]] * 12}), "'a' .* Received: list<item: int64>"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": ["\ud800"] * 12}), "'a' .* surrogates"),
-        (lambda: VectorIndex.build(None, TEXTS, metadata={"a": [1 << 70] * 12}), "'a' .* of at most 64 bits"),
+        (lambda: plain(ids=[*IDS[:11], "d0"]), "The id 'd0' is given twice"),
+        (lambda: plain(ids=[*range(11), "0"]), "The id '0' is given twice"),
+        (lambda: plain(ids=IDS[1:]), "an id for each of the 12 texts. Received: 11 ids"),
+        (lambda: plain(ids=[*IDS[1:], 1.5]), "An id must be a string or a whole number"),
+        (lambda: plain(ids=[*IDS[1:], 1]), "'id' must have .* all of one kind"),
+        (lambda: plain(ids=[*range(11), 1 << 70]), "'id' must have .* of at most 64 bits"),
+        (lambda: plain(metadata={"a": [1]}), "'a' .* the 12 texts. Received: 1 values"),
+        (lambda: plain(metadata=[1]), "metadata must be a dictionary: column -> list"),
+        (lambda: plain(metadata={1: TEXTS}), "named by a string .* Received: 1"),
+        (lambda: plain(metadata={"id": TEXTS}), "other than id, text and vector. Received: 'id'"),
+        (lambda: plain(metadata={"a": [*TEXTS[1:], 1]}), "'a' must .* of one kind"),
+        (lambda: plain(metadata={"a": [*TEXTS[1:], None]}), "string with 1 missing"),
+        (lambda: plain(metadata={"a": [[1]] * 12}), "'a' .* Received: list<item: int64>"),
+        (lambda: plain(metadata={"a": ["\ud800"] * 12}), "'a' .* surrogates"),
+        (lambda: plain(metadata={"a": [1 << 70] * 12}), "'a' .* of at most 64 bits"),
         (lambda: built().delete("d99"), "The index has no text with the id 'd99'"),
         (lambda: built().delete(["d1", "d1"]), "The id 'd1' is given twice"),
         (lambda: built().delete(IDS), "Without these texts the index would be empty"),
-        (lambda: VectorIndex.build(None, TEXTS).delete("d1"), "The texts of the index have no ids"),
+        (lambda: plain().delete("d1"), "The texts of the index have no ids"),
         (lambda: built().update(None, ["d99"], ["x"]), "The index has no text with the id 'd99'"),
         (lambda: built().update(None, ["d1"], ["x", "y"]), "an id for each of the 2 texts. Received: 1 ids"),
         (lambda: built().append(None, "x", ids=["d1"], metadata=ONE_ROW), "already"),
         (lambda: built().append(None, "x", metadata=ONE_ROW), r"columns id \(strings\), .* Received: text \(st"),
-        (
-            lambda: VectorIndex.build(None, TEXTS).append(None, "x", ids=["a"]),
-            r"columns text \(strings\). Received: id ",
-        ),
-        (
-            lambda: VectorIndex.build(None, TEXTS, ids=range(12)).append(None, "x", ids=["a"]),
-            r"id \(whole .*: id \(strin",
-        ),
-        (lambda: VectorIndex.build(None, TEXTS).upsert(None, ["a"], "x"), r"columns text \(strings\). Received: id "),
+        (lambda: plain().append(None, "x", ids=["a"]), r"columns text \(strings\). Received: id "),
+        (lambda: plain(ids=range(12)).append(None, "x", ids=["a"]), r"id \(whole .*: id \(strin"),
+        (lambda: plain().upsert(None, ["a"], "x"), r"columns text \(strings\). Received: id "),
         (lambda: built().append(None, "x", ids=["x"]), "has the columns id .*, language .* Received: id .*, text"),
-        (
-            lambda: built().update(None, "d1", "x", metadata=dict.fromkeys(METADATA, [1])),
-            r"language \(strings\).*: .*language \(whole",
-        ),
-        (lambda: built().search(None, "x", where={"color": 1}), "The metadata has no column 'color'. It has: language"),
-        (lambda: built().search(None, "x", where={"year": "2000"}), "'year' has whole numbers. Received: '2000'"),
-        (lambda: built().search(None, "x", where={"year": True}), "'year' has whole numbers. Received: True"),
-        (lambda: built().search(None, "x", where="year=1"), "where must be a dictionary"),
-        (lambda: built().search(None, "x", where={"year": [2000, "a"]}), "'year' has whole numbers. Received: 'a'"),
-        (lambda: built().search(None, "x", where={"year": None}), "'year' has whole numbers. Received: None"),
-        (lambda: built().search(None, "x", where=field("color") == 1), "where does not fit language, year.*color"),
-        (lambda: built().search(None, "x", where=field("year") == "a"), "where does not fit .* no kernel"),
-        (lambda: built().search(None, "x", where=field("language")), "where does not fit .*language"),
-        (lambda: built().search(None, "x", where=lambda columns: None), r"a bool array \[12\].* Received: NoneType"),
-        (lambda: built().search(None, "x", where=lambda columns: columns["year"]), r"Received: int64 \[12\]"),
-        (lambda: built().search(None, "x", where=lambda columns: np.ones(3, bool)), r"Received: bool \[3\]"),
+        (lambda: built().update(None, "d1", "x", metadata=ONES), r"language \(strings\).*: .*language \(whole"),
+        (lambda: ids_of(built(), where={"color": 1}), "The metadata has no column 'color'. It has: language"),
+        (lambda: ids_of(built(), where={"year": "2000"}), "'year' has whole numbers. Received: '2000'"),
+        (lambda: ids_of(built(), where={"year": True}), "'year' has whole numbers. Received: True"),
+        (lambda: ids_of(built(), where="year=1"), "where must be a dictionary"),
+        (lambda: ids_of(built(), where={"year": [2000, "a"]}), "'year' has whole numbers. Received: 'a'"),
+        (lambda: ids_of(built(), where={"year": None}), "'year' has whole numbers. Received: None"),
+        (lambda: ids_of(built(), where=field("color") == 1), "where does not fit language, year.*color"),
+        (lambda: ids_of(built(), where=field("year") == "a"), "where does not fit .* no kernel"),
+        (lambda: ids_of(built(), where=field("language")), "where does not fit .*language"),
+        (lambda: ids_of(built(), where=lambda columns: None), r"a bool array \[12\].* Received: NoneType"),
+        (lambda: ids_of(built(), where=lambda columns: columns["year"]), r"Received: int64 \[12\]"),
+        (lambda: ids_of(built(), where=lambda columns: np.ones(3, bool)), r"Received: bool \[3\]"),
     ],
 )
 def test_what_cannot_be_done_is_said(call, message):

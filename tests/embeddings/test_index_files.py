@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import struct
 
 import numpy as np
@@ -213,6 +214,7 @@ def wrong_facts(folder, **facts):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (shutil.rmtree, "index is not an index: there is no such folder"),
         (lambda folder: (folder / "index.json").unlink(), "is not an index: it has no index.json"),
         (lambda folder: (folder / "rows-000001.arrow").unlink(), "there are no rows"),
         (lambda folder: (folder / "rows-000001.arrow").rename(folder / "rows-000002.arrow"), "some are missing"),

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_bert.embeddings import similar_pairs as module
+from keras_bert.embeddings import vector_search
 from keras_bert.embeddings.similar_pairs import SimilarPair, communities, paraphrase_mining, similar_pairs
 from keras_bert.program.errors import InputError
 
@@ -16,7 +16,7 @@ def at_angles(*degrees):
 
 @pytest.fixture(params=[1, 40, 1 << 24], ids="{} at once".format)
 def chunk(request, monkeypatch):
-    monkeypatch.setattr(module, "_COSINES_AT_ONCE", request.param)
+    monkeypatch.setattr(vector_search, "MOST_AT_ONCE", request.param)
 
 
 @pytest.mark.usefixtures("chunk")

@@ -29,11 +29,6 @@ TEXTS = ["the quick fox", "fox", "the brown fox the quick", "quickest", "the the
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return model_of(BertEncoder, random_checkpoint())
-
-
-@pytest.fixture(scope="module")
 def index(encoder):
     return VectorIndex.build(encoder, TEXTS)
 
@@ -134,11 +129,6 @@ def with_header(path, dtype: str, *shape: int, num_bytes: int = 128) -> None:
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
         file.truncate(num_bytes)
-
-
-def test_an_absent_index_is_said(tmp_path):
-    with pytest.raises(InputError, match="nowhere is not an index: there is no such folder"):
-        VectorIndex.load(tmp_path / "nowhere")
 
 
 @pytest.fixture
@@ -270,11 +260,6 @@ def from_level_one_to_level_zero(graph: np.ndarray) -> np.ndarray:
     return changed(graph, start, other)
 
 
-def upper_level(graph: np.ndarray) -> np.ndarray:
-    """Gives the last vector, which has no upper level, an upper level without links."""
-    return changed(graph, 3000, 2)
-
-
 DAMAGED_GRAPHS = [
     lambda graph: graph[:-1],
     lambda graph: graph[:3000],
@@ -291,7 +276,7 @@ DAMAGED_GRAPHS = [
     lambda graph: changed(graph, -1, 3000),
     lambda graph: changed(graph, 4000, -2),
     from_level_one_to_level_zero,
-    upper_level,
+    lambda graph: changed(graph, 3000, 2),  # the last vector gets an upper level without links
     lambda graph: build_graph(clusters(2999)),
     lambda graph: build_graph(clusters(3001)),
 ]
@@ -366,6 +351,6 @@ def test_vectors_that_are_no_numbers_are_said_or_harmless(large, graph, value):
 
 
 def test_the_limits_are_those_of_faiss():
-    index = neighbour_graph._faiss_index(clusters(1), 0, None)
+    index = neighbour_graph.faiss_index(clusters(1), 0, None)
     slots = neighbour_graph.import_faiss().vector_to_array(index.hnsw.cum_nneighbor_per_level)
     assert slots.tolist() == [0, *(LINKS * (level + 1) for level in range(1, MOST_LEVELS + 1))]

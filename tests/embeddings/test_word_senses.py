@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG
 
-from keras_bert.embeddings.word_sense_files import contexts_of, draw_word_senses, write_word_senses
-from keras_bert.embeddings.word_senses import Occurrence, WordVectors, cluster, project, word_vectors
+from keras_bert.embeddings.word_senses import (
+    Occurrence,
+    WordVectors,
+    cluster,
+    contexts_of,
+    word_vectors,
+    write_word_senses,
+)
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 
@@ -82,39 +88,10 @@ def test_what_cannot_be_computed_is_said(encoder, call, message):
         call(encoder)
 
 
-def test_the_projection_keeps_the_directions_of_most_difference():
-    generator = np.random.default_rng(0)
-    plane = generator.standard_normal((50, 2)) * [10, 3]
-    turned, _ = np.linalg.qr(generator.standard_normal((7, 7)))
-    found = project(plane @ turned[:2] + 5.0)
-    distances = np.linalg.norm(plane[:, None] - plane[None], axis=2)
-    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found[None], axis=2), distances, rtol=1e-4, atol=1e-4)
-    assert found[:, 0].std() > found[:, 1].std()
-    assert np.all(found.max(axis=0) >= -found.min(axis=0))
-    assert project(np.ones((1, 7))).tolist() == [[0.0, 0.0]]
-
-
 def test_groups_are_those_of_like_direction_in_the_order_of_the_texts():
     vectors = np.array([[0, 2], [0.1, 5], [3, 0], [9, 0.2], [-1, -1]], "float32")
     assert cluster(vectors, 3).tolist() == [0, 0, 1, 1, 2]
     assert cluster(vectors, 1).tolist() == [0] * 5
-
-
-@pytest.mark.parametrize("spread", [1.0, 0.0])
-def test_names_in_the_picture_overlap_neither_each_other_nor_the_legend(spread):
-    pytest.importorskip("matplotlib")
-    draw = np.random.default_rng(0)
-    coordinates = spread * draw.normal(size=(40, 2))
-    contexts = [f"... some words before the [bank] of number {number} ..." for number in range(40)]
-    figure = draw_word_senses(contexts, coordinates, np.arange(40) % 8, "bank")
-    figure.canvas.draw()
-    [axis], [legend] = figure.axes, figure.legends
-    extents = [name.get_window_extent() for name in axis.texts] + [legend.get_window_extent()]
-    assert len(axis.texts) >= (6 if spread else 1)
-    for number, extent in enumerate(extents):
-        assert not extent.count_overlaps(extents[:number] + extents[number + 1 :])
-        assert figure.bbox.contains(*extent.min)
-        assert figure.bbox.contains(*extent.max)
 
 
 def test_the_table_and_the_vectors_have_a_row_for_each_occurrence(tmp_path):
