@@ -1,4 +1,4 @@
-"""Finds the modules of the small install: what its entries import, as far as its packages suffice.
+"""Finds the files of the small install: the modules that its entries import, as far as its packages suffice.
 
 Files are read and not run, so that building needs none of these packages.
 """
@@ -7,6 +7,7 @@ import ast
 import functools
 import pathlib
 import re
+import shutil
 import sys
 from collections.abc import Iterable
 
@@ -15,6 +16,18 @@ ENTRIES = ("keras_bert.serving", "keras_bert.tf_serving.client", "run_scripts.se
 # What a file of the small install may import at its top. setup.py has the versions.
 PACKAGES = {"absl", "ai_edge_litert", "httptools", "numpy", "onnxruntime", "openvino", "sentencepiece", "tokenizers"}
 PACKAGES |= {"tqdm", "uvicorn"}
+# Files that are no modules.
+DATA = ("keras_bert/__init__.pyi", "keras_bert/py.typed", "keras_bert/tokenization/*.txt")
+DATA += ("keras_bert/tf_serving/server/*.html", "keras_bert/tf_serving/server/*.js", "LICENSE")
+
+
+def copy_needed_files(project: pathlib.Path, folder: pathlib.Path) -> None:
+    """Copies the modules of the small install, and their data, from a clone to a new folder."""
+    data = [file for pattern in DATA for file in project.glob(pattern)]
+    for file in [*needed_modules(project).values(), *data]:
+        copy = folder / file.relative_to(project)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
 
 
 def needed_modules(tree: pathlib.Path, entries: Iterable[str] = ENTRIES) -> dict[str, pathlib.Path]:
@@ -39,7 +52,7 @@ def needed_modules(tree: pathlib.Path, entries: Iterable[str] = ENTRIES) -> dict
 def _can_be_imported(tree: pathlib.Path, module: str) -> bool:
     """Returns whether `PACKAGES` suffice for what a module imports at its top, and for what this imports."""
     reached: set[str] = set()
-    more = {module}
+    more = _modules(tree, [module])
     while more:
         reached |= more
         names = {name for some in more for name in _imports(_file(tree, some), at_the_top=True)}
@@ -78,7 +91,8 @@ def _imports(file: pathlib.Path, at_the_top: bool = False) -> list[str]:
         and isinstance(node.value, ast.Constant)
     }
     found = []
-    for node in tree.body if at_the_top else ast.walk(tree):
+    tried = [node for statement in tree.body if isinstance(statement, ast.Try) for node in statement.body]
+    for node in [*tree.body, *tried] if at_the_top else ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -11,27 +11,13 @@ import shutil
 from setuptools import find_packages, setup
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROJECT = HERE.parent
-# A copy of the needed modules, made anew in a clone; a source distribution has it.
+# A copy of the needed files, which is made anew in a clone. A source distribution has it.
 TREE = HERE / "tree"
-# Files that are no modules, of the packages that need them.
-DATA = ("keras_bert/__init__.pyi", "keras_bert/py.typed", "keras_bert/tokenization/*.txt")
-DATA += ("keras_bert/tf_serving/server/*.html", "keras_bert/tf_serving/server/*.js", "LICENSE")
-
-
-def copy_needed_files() -> None:
-    """Copies the modules of the small install, and their data, from the clone to `TREE`."""
-    for folder in (TREE, HERE / "build"):  # what the last build left behind
-        shutil.rmtree(folder, ignore_errors=True)
-    find = runpy.run_path(str(HERE / "needed_modules.py"))["needed_modules"]
-    for file in [*find(PROJECT).values(), *(file for pattern in DATA for file in PROJECT.glob(pattern))]:
-        copy = TREE / file.relative_to(PROJECT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, copy)
-
 
 if not (HERE / "PKG-INFO").is_file():
-    copy_needed_files()
+    for folder in (TREE, HERE / "build"):  # what the last build left behind
+        shutil.rmtree(folder, ignore_errors=True)
+    runpy.run_path(str(HERE / "needed_modules.py"))["copy_needed_files"](HERE.parent, TREE)
 VERSION = re.search(r'^__version__ = "(.+)"', (TREE / "keras_bert" / "__init__.py").read_text("utf-8"), re.M)[1]
 
 setup(
