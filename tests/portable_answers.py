@@ -96,13 +96,15 @@ OF_THE_FULL_PACKAGE = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "
 OF_THE_FULL_PACKAGE += ("scipy", "google_crc32c", "sentencex", "onnx", "jax")
 
 
-def without(*packages: str) -> None:
-    """Lets later imports of packages fail as if they were not installed."""
-    sys.modules.update(dict.fromkeys(packages))
+def as_in_the_small_install(*further_packages: str) -> None:
+    """Lets later imports of packages fail as if they were not installed, and those of other modules of the project."""
+    sys.modules.update(dict.fromkeys([*OF_THE_FULL_PACKAGE, *further_packages]))
+    # An editable installation finds all modules in the clone.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
 
 
 def main() -> None:
-    without(*OF_THE_FULL_PACKAGE)
+    as_in_the_small_install()
     from keras_bert.serving import load
 
     output, sys.stdout = sys.stdout.buffer, sys.stderr  # ranking prints notes

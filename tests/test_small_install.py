@@ -16,7 +16,7 @@ from keras_bert.serving import load
 
 IMPORT_ALL = """
 import importlib, pathlib, portable_answers
-portable_answers.without(*portable_answers.OF_THE_FULL_PACKAGE)
+portable_answers.as_in_the_small_install()
 import keras_bert
 tree = pathlib.Path(keras_bert.__file__).parents[1]
 for file in tree.rglob("*.py"):
@@ -25,7 +25,7 @@ for file in tree.rglob("*.py"):
 # Reads statements, and writes the error of each.
 REFUSALS = """
 import json, sys, portable_answers
-portable_answers.without(*portable_answers.OF_THE_FULL_PACKAGE, "tokenizers", "sentencepiece", "openvino")
+portable_answers.as_in_the_small_install("tokenizers", "sentencepiece", "openvino")
 from keras_bert.program.errors import InputError
 from keras_bert.serving import load
 for statement in json.load(sys.stdin):
@@ -40,7 +40,7 @@ SMALL = r"Run in a clone of keras_bert: pip install './runtime\[{}\]'$"
 REFUSED = {
     "from keras_bert import SentenceEncoder": f"does not have keras_bert.tasks.embedding.model. {FULL}",
     "import keras_bert.layers.attention": f"does not have keras_bert.layers. {FULL}",
-    "import data_prep": f"does not have data_prep. {FULL}",
+    "import data_prep.build_vocabulary": f"does not have data_prep.build_vocabulary. {FULL}",
     "import run_scripts.export_model": f"does not have run_scripts.export_model. {FULL}",
     "load('{}/onnx', 'openvino')": f"openvino needs a package that is not installed.*{SMALL.format('openvino')}",
     "load('{}/saved')": "saved is a SavedModel, which needs TensorFlow. Install it, or export with --format=onnx",
