@@ -3,9 +3,10 @@
   python .ci/release_check.py [--quick] [PYTHON ...]
 
 Builds the wheel and the source distribution from the tracked files, and installs each of them with each Python. There
-it runs `--help` of every command. The first Python also runs the quickstart from the wheel, asks its model in the
-small install of exports, and installs the wheel beside an existing TensorFlow. Pythons are commands or paths; the default is python3.11, python3.12 and python3.13, as
-far as they are on the path. With --quick the quickstart trains for seconds only.
+it runs `--help` of every command. The first Python also runs the quickstart from the wheel, asks its model in the small
+install of runtime/, and installs the wheel beside an existing TensorFlow. Pythons are commands or paths; the default is
+python3.11, python3.12 and python3.13, as far as they are on the path. With --quick the quickstart trains for seconds
+only.
 
 All work is done in a temporary folder, of about 3 GB. The first failing step ends the check with exit status 1.
 """
