@@ -72,7 +72,8 @@ def test_messages_say_how_to_install_extras_of_setup_in_one_wording():
     ]
     texts = "".join(path.read_text("utf-8") for path in files)
     named = re.findall(r"""how_to_install\(["'](.+?)["']\)""", texts)
-    extras = re.findall(r'^        "(\w+)": ', (PROJECT / "setup.py").read_text("utf-8"), re.M)
+    setups = "".join((PROJECT / folder / "setup.py").read_text("utf-8") for folder in ("", "runtime"))
+    extras = re.findall(r'^        "(\w+)": ', setups, re.M)
     assert len(named) > 10
     assert {extra for names in named for extra in names.split(",")} <= set(extras)
     assert "keras-bert-pipeline[" not in texts  # no index has the package

@@ -9,7 +9,7 @@ from keras_bert.program.printing import printable, without_secrets
 # Longer messages are shortened in their middle.
 _LONGEST_MESSAGE = 4_000
 # Whether this is the small install, which runtime/setup.py builds, and its extras.
-IS_SMALL = not pathlib.Path(__file__).parents[1].joinpath("layers").is_dir()
+IS_SMALL = not pathlib.Path(__file__).parents[1].joinpath("layers", "__init__.py").is_file()
 _SMALL_EXTRAS = ("onnx", "openvino", "litert", "serving", "tokenizers", "sentencepiece", "scores")
 
 
