@@ -134,10 +134,11 @@ class LoadedModel:
         try:
             return text_task(self).evaluate(x, y, batch_size, verbose=verbose, **options)
         except ModuleNotFoundError as error:  # in the small install
-            if error.name not in ("scipy", "sklearn"):
+            package = (error.name or "").partition(".")[0]
+            if package not in ("scipy", "sklearn"):
                 raise
             raise InputError(
-                f"These scores need the package {error.name}, which is not installed. {how_to_install('scores')}"
+                f"These scores need the package {package}, which is not installed. {how_to_install('scores')}"
             ) from None
 
     def _checked(self, verb: Callable, x: Any, max_seq_length: int | None, options: dict) -> tuple[Any, dict[str, Any]]:
