@@ -1,4 +1,4 @@
-# The small install: it serves exports for ONNX Runtime, without TensorFlow and Keras. docs/runtimes.md has its size.
+# The small install: it serves exports for ONNX Runtime, without TensorFlow and Keras; see docs/runtimes.md.
 #
 #   docker build --file docker/runtime.Dockerfile --tag keras-bert-runtime .
 #   docker run --rm --publish=8501:8501 --volume "$PWD/exports:/exports:ro" keras-bert-runtime /exports/sentiment

@@ -9,7 +9,6 @@ import sys
 import pytest
 from places import PROJECT
 from small_install import FILES, RUNTIME, small_environment
-from tiny_models import make_model
 
 from keras_bert.program.errors import _SMALL_EXTRAS
 from keras_bert.serving import load
@@ -54,6 +53,8 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
     """A folder of exports: one for ONNX, one that says it is a SavedModel, and two with other tokenizers."""
+    from tiny_models import make_model
+
     folder = tmp_path_factory.mktemp("exports")
     make_model("regression").export_for_serving(folder / "onnx", format="onnx")
     shutil.copytree(folder / "onnx", folder / "saved" / "1" / "assets")
