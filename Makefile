@@ -15,7 +15,8 @@
 #                   like: flags of benchmarks/speed.py
 # make docs         the documentation site in build/docs: guide, tasks, API reference, results, search
 # make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
-# make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart.
+# make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart,
+#                   whose model the small install of runtime/ answers with.
 #                   QUICK=1 runs the quickstart on tiny sizes; with three Pythons this took 35 minutes on two busy cores,
 #                   most of it to install TensorFlow seven times. PYTHONS="python3.11 /path/to/python3.12" names Pythons
 # All others first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
@@ -85,7 +86,7 @@ page-test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/hadolint docker/training.Dockerfile
+	$(BIN)/hadolint docker/*.Dockerfile
 	$(MAKE) types
 
 types: install

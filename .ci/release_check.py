@@ -3,9 +3,10 @@
   python .ci/release_check.py [--quick] [PYTHON ...]
 
 Builds the wheel and the source distribution from the tracked files, and installs each of them with each Python. There
-it runs `--help` of every command. The first Python also runs the quickstart from the wheel, and installs the wheel
-beside an existing TensorFlow. Pythons are commands or paths; the default is python3.11, python3.12 and python3.13, as
-far as they are on the path. With --quick the quickstart trains for seconds only.
+it runs `--help` of every command. The first Python also runs the quickstart from the wheel, asks its model in the small
+install of runtime/, and installs the wheel beside an existing TensorFlow. Pythons are commands or paths; the default is
+python3.11, python3.12 and python3.13, as far as they are on the path. With --quick the quickstart trains for seconds
+only.
 
 All work is done in a temporary folder, of about 3 GB. The first failing step ends the check with exit status 1.
 """
@@ -39,6 +40,11 @@ QUICK_SIZES = {
 NAMES_OF_COMMANDS = """
 from importlib.metadata import distribution
 print(*distribution("keras-bert-pipeline").entry_points.select(group="console_scripts").names)
+"""
+ASK_EXPORT = """
+import sys, keras_bert.serving
+print(keras_bert.serving.load("export").predict(["a text"])[0].label)
+assert not {"tensorflow", "keras"} & sys.modules.keys()
 """
 TINY_ENCODER = """
 import numpy, tensorflow, keras_bert
@@ -160,6 +166,20 @@ def check_quickstart(programs: pathlib.Path, work: pathlib.Path, quick: bool) ->
             raise StepFailed(f"The quickstart did not write {name}.")
 
 
+def check_small_install(python: str, programs: pathlib.Path, work: pathlib.Path) -> None:
+    """The small install, from its wheel and its source distribution, must answer with the quickstart's model."""
+    model = ["--model_dir=quickstart/classifier/model", "--output_dir=export", "--format=litert"]
+    run([programs / "keras-bert-export-model", *model], work)
+    programs = make_environment(python, work)
+    install(programs, "build")
+    run([programs / "python", "-m", "build", "--outdir", work / "small", "runtime"], work / "copy")
+    for path in (work / "small").iterdir():
+        programs = make_environment(python, work)
+        install(programs, f"{path}[litert,serving]", "--constraint", str(PROJECT / "constraints.txt"))
+        run([programs / "python", "-c", ASK_EXPORT], work)
+        check_commands(programs, work)
+
+
 def check_beside_tensorflow(python: str, wheel: pathlib.Path, work: pathlib.Path) -> None:
     """The wheel must leave an installed TensorFlow as it is. Nothing is pinned here, as with most users."""
     version = "from importlib.metadata import version; print(version('tensorflow'))"
@@ -191,6 +211,8 @@ def check_release(names: list[str], quick: bool, work: pathlib.Path) -> None:
             if python == first and kind == "wheel":
                 with step(f"Python {version}: the quickstart from the wheel"):
                     check_quickstart(programs, work, quick)
+                with step(f"Python {version}: the small install with the quickstart's model"):
+                    check_small_install(python, programs, work)
     with step("the wheel beside an existing TensorFlow 2.21"):
         check_beside_tensorflow(first, distributions["wheel"], work)
 

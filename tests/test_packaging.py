@@ -1,6 +1,7 @@
 """The package works when it is installed from a wheel, outside the clone."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -15,17 +16,33 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """A wheel built from a copy of the project, so that no build folder is left in it."""
+def clone(tmp_path_factory):
+    """A copy of the project, so that no build folder is left in it."""
     copy = tmp_path_factory.mktemp("copy")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, copy)
-    for package in ("keras_bert", "data_prep", "run_scripts"):
-        shutil.copytree(PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("keras_bert", "data_prep", "run_scripts", "runtime"):
+        ignored = shutil.ignore_patterns("__pycache__", "tree", "build", "*.egg-info")
+        shutil.copytree(PROJECT / package, copy / package, ignore=ignored)
+    return copy
+
+
+def built(folder, clone):
+    """Builds the wheel of a folder."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
-    subprocess.run(command, cwd=copy, check=True, capture_output=True)
-    (path,) = (copy / "dist").glob("*.whl")
+    subprocess.run(command, cwd=clone / folder, check=True, capture_output=True)
+    (path,) = (clone / folder / "dist").glob("*.whl")
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(clone):
+    return built(".", clone)
+
+
+@pytest.fixture(scope="module")
+def small_wheel(clone):
+    return built("runtime", clone)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +72,8 @@ def test_messages_say_how_to_install_extras_of_setup_in_one_wording():
     ]
     texts = "".join(path.read_text("utf-8") for path in files)
     named = re.findall(r"""how_to_install\(["'](.+?)["']\)""", texts)
-    extras = re.findall(r'^        "(\w+)": ', (PROJECT / "setup.py").read_text("utf-8"), re.M)
+    setups = "".join((PROJECT / folder / "setup.py").read_text("utf-8") for folder in ("", "runtime"))
+    extras = re.findall(r'^        "(\w+)": ', setups, re.M)
     assert len(named) > 10
     assert {extra for names in named for extra in names.split(",")} <= set(extras)
     assert "keras-bert-pipeline[" not in texts  # no index has the package
@@ -131,3 +149,65 @@ def test_the_quickstart_of_the_wheel_runs_its_stages_in_any_folder(installed, tm
     # The first stage has read the text but not begun the work.
     assert re.fullmatch("error: .*sentence.*\n", result.stderr), result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """An empty environment: function of a program in it and arguments -> its output."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
+
+    def run(program, *arguments):
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [tmp_path / "environment" / "bin" / program, *arguments]
+        result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+@pytest.mark.slow
+def test_pip_puts_the_small_install_and_the_full_package_in_the_place_of_each_other(environment, wheel, small_wheel):
+    packages = environment("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    for path in (wheel, small_wheel, wheel, small_wheel):
+        environment("python", "-m", "pip", "install", "--no-deps", "--no-index", path)
+        files = {str(file.relative_to(packages)) for file in pathlib.Path(packages).rglob("*.py")}
+        ours = {name for name in files if name.startswith(("keras_bert/", "run_scripts/", "data_prep/"))}
+        assert ours == {name for name in zipfile.ZipFile(path).namelist() if name.endswith(".py")}
+    environment("python", "-m", "pip", "uninstall", "--yes", "keras-bert-pipeline")
+    assert not (pathlib.Path(packages) / "keras_bert").exists()
+
+
+ASK = """
+import json, sys, keras_bert.serving
+from keras_bert.tf_serving.client import RestClient
+folder, url = sys.argv[1:]
+found = {name: keras_bert.serving.load(f"{folder}/{name.split('-')[0]}", name.split("-")[1]).predict(["the fox"])
+         for name in ("onnx-onnxruntime", "onnx-openvino", "litert-litert")}
+answers = {name: answer[0].probability for name, answer in found.items()}
+with RestClient(url, "onnx") as client:
+    answers["served"] = client.answers(text=["the fox"])[0].probability
+print(json.dumps([answers, sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.slow
+def test_the_small_install_answers_in_an_empty_environment(environment, small_wheel, tmp_path):
+    from tiny_models import make_model
+
+    model = make_model("classifier")
+    for format in ("onnx", "litert"):
+        model.export_for_serving(tmp_path / format, format=format)
+    requirement = f"{small_wheel}[onnx,openvino,litert,serving]"
+    environment("python", "-m", "pip", "install", "--constraint", PROJECT / "constraints.txt", requirement)
+    serve = [tmp_path / "environment" / "bin" / "keras-bert-serve", tmp_path / "onnx", "--port=0"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = re.match("REST and page: (.+)/\n", server.stdout.readline())[1]
+            answers, imported = json.loads(environment("python", "-c", ASK, tmp_path, url))
+        finally:
+            server.terminate()
+    assert not {"tensorflow", "keras", "scipy", "h5py"} & set(imported)
+    expected = model.predict(["the fox"], verbose=0)[0].probability
+    for answer in answers.values():
+        assert answer == pytest.approx(expected, abs=1e-5)

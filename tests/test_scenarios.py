@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 from places import TESTS
 from portable_answers import ANSWERS
+from small_install import small_environment
 from tiny_families import LABELS, TEXTS, fewest_layers
 from tiny_models import MODELS, NOT_PORTABLE, OPTIONS, assert_same_answers, make_model, new_model
 
@@ -207,10 +208,10 @@ def test_an_evaluation_without_labels_is_refused(name):
 
 @pytest.fixture(scope="module")
 def other_process():
-    """Function of the name of a model, the folder of its export and a runtime -> answers of a process without
-    TensorFlow."""
-    program = TESTS / "portable_answers.py"
-    with subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    """Function of the name of a model, the folder of its export and a runtime -> answers of the small install, in a
+    process without TensorFlow."""
+    command = {"args": [sys.executable, TESTS / "portable_answers.py"], "env": small_environment()}
+    with subprocess.Popen(**command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
         def answers(name: str, folder, runtime: str):
             pickle.dump((name, str(folder), runtime), process.stdin)

@@ -2,11 +2,15 @@
 
 import contextlib
 import os
+import pathlib
 
 from keras_bert.program.printing import printable, without_secrets
 
 # Longer messages are shortened in their middle.
 _LONGEST_MESSAGE = 4_000
+# Whether this is the small install, which runtime/setup.py builds, and its extras.
+IS_SMALL = not pathlib.Path(__file__).parents[1].joinpath("layers", "__init__.py").is_file()
+_SMALL_EXTRAS = ("onnx", "openvino", "litert", "serving", "tokenizers", "sentencepiece", "scores")
 
 
 class InputError(ValueError):
@@ -37,5 +41,9 @@ def named(path: str | os.PathLike):
 
 
 def how_to_install(extra: str) -> str:
-    """Returns the sentence that says how to install an extra of setup.py. This package is on no index."""
-    return f"Run in a clone of keras_bert: pip install '.[{extra}]'"
+    """Returns the sentence that says how to install an extra of setup.py. This package is on no index.
+
+    Other extras than those of the small install come with the full package, which pip puts in its place.
+    """
+    folder = "./runtime" if IS_SMALL and extra in _SMALL_EXTRAS else "."
+    return f"Run in a clone of keras_bert: pip install '{folder}[{extra}]'"

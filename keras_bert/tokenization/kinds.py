@@ -1,10 +1,11 @@
 """Reads and makes tokenizers of every kind."""
 
+import importlib.util
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.json_files import member
 from keras_bert.registry import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.tokenization import byte_pair, sentence_piece_forms
@@ -66,11 +67,18 @@ def read_folder(
         or a `SentencePieceTokenizer`; or None if there are no files of these.
 
     Raises:
-        InputError: a file is damaged, or the files belong to tokenizers of several kinds or of an unknown one.
+        InputError: a file is damaged, the files belong to tokenizers of several kinds or of an unknown one, or the
+            package of the tokenizer is not installed.
     """
     kind = kind_of_folder(folder, reads_tokenizer_json)
     if kind is None:
         return None
+    package = _KINDS[kind].package
+    if package and importlib.util.find_spec(package) is None:
+        raise InputError(
+            f"The tokenizer of {os.fspath(folder)} needs the package {package}, which is not installed. "
+            f"{how_to_install(package)}"
+        )
     if kind == WORD_PIECE:
         return read_word_piece(folder, makes_rows)
     if kind == SENTENCE_PIECE:
@@ -86,16 +94,20 @@ def read_folder(
 
 
 class _Kind(NamedTuple):
-    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own."""
+    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own.
+
+    `package` is the one that finds its tokens; "" for our own code.
+    """
 
     model: str
     files: Sequence[str]
+    package: str = ""
 
 
 _KINDS = {
     WORD_PIECE: _Kind("WordPiece", (VOCABULARY_FILE,)),
-    BYTE_PAIR: _Kind("BPE", (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)),
-    SENTENCE_PIECE: _Kind("Unigram", sentence_piece_forms.MODEL_FILES),
+    BYTE_PAIR: _Kind("BPE", (byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE), "tokenizers"),
+    SENTENCE_PIECE: _Kind("Unigram", sentence_piece_forms.MODEL_FILES, "sentencepiece"),
 }
 
 

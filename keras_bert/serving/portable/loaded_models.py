@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options, options_of, with_added
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
@@ -131,7 +131,15 @@ class LoadedModel:
         x, options = self._checked(self.evaluate, x, max_seq_length, options)
         options |= {"sample_weight": sample_weight, "callbacks": callbacks}
         options |= {"return_dict": return_dict, "skip_missing": skip_missing}
-        return text_task(self).evaluate(x, y, batch_size, verbose=verbose, **options)
+        try:
+            return text_task(self).evaluate(x, y, batch_size, verbose=verbose, **options)
+        except ModuleNotFoundError as error:  # in the small install
+            package = (error.name or "").partition(".")[0]
+            if package not in ("scipy", "sklearn"):
+                raise
+            raise InputError(
+                f"These scores need the package {package}, which is not installed. {how_to_install('scores')}"
+            ) from None
 
     def _checked(self, verb: Callable, x: Any, max_seq_length: int | None, options: dict) -> tuple[Any, dict[str, Any]]:
         """Returns the texts, and the options with the length. Raises `InputError` for no texts or an unknown option."""
