@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from places import PROJECT
+from places import DOCS, PROJECT
 
 import keras_bert
 
@@ -32,6 +32,10 @@ def test_the_examples_of_a_module_run(name):
     result = doctest.testmod(module, globs=names, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.attempted
     assert not result.failed
+
+
+def test_the_examples_of_the_page_on_tokenizers_run():
+    assert doctest.testfile(str(DOCS / "tokenizer.md"), module_relative=False) == (3, 0)
 
 
 def test_modules_with_examples_are_found():
