@@ -30,6 +30,7 @@ myst_heading_anchors = 4
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_line_continuation_character = "\\"
+copybutton_selector = "div:not(.highlight-text) > div.highlight pre"
 
 # Docstrings are in Google's style; a name in single back quotes is code.
 default_role = "literal"

@@ -50,7 +50,8 @@ def test_a_path_leads_to_an_answer(path, pasted):
 def test_a_file_of_tensorflow_becomes_an_answer(eagerly, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "my_model"
     shutil.copytree(recorded_folder("BertForPreTraining", archive=TENSORFLOW_CLASSES), folder)
-    tokens = [*"[PAD] [UNK] [CLS] [SEP] [MASK] a lovely dull film".split(), *map("[unused{}]".format, range(31))]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "lovely", "dull", "film"]
+    tokens = [*words, *map("[unused{}]".format, range(31))]
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     with h5py.File(folder / "tf_model.h5", "a") as file:  # its head of next sentences becomes that of a classifier
         names = [f"tf_bert_for_sequence_classification/classifier/{name}" for name in ("kernel:0", "bias:0")]
