@@ -19,7 +19,7 @@ ANSWERS = {
     "Documents to search": rf"{NUMBER} travel.txt Flights need .*\n{NUMBER} travel.txt Trains",
     "A model to pre-train": r"\[MASK\] 1:  \w+",
     "A model to deploy": rf"score {NUMBER}",
-    "A Keras script": r"\[\[[345]\.\d *\]\n \[[12]\.\d *\]\]\n$",
+    "A Keras script": r"\[\[0\.[5-9]\d? *\]\n \[0\.[0-4]\d? *\]\]\n$",
     "A folder from transformers": r"^22\d{6} weights\n(.*\n)*good\n$",
 }
 
