@@ -87,8 +87,10 @@ class Browser:
         strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
-    def screenshot(self, selector: str = "html") -> bytes:
-        """Returns a PNG of the selected element: without one, of the whole page."""
+    def screenshot(self, selector: str | None = None) -> bytes:
+        """Returns a PNG of what the window shows, or of the whole of a selected element."""
+        if selector is None:
+            return base64.b64decode(self._call("GET", "/screenshot"))
         self.resize(self.run("return innerWidth"), self.run("return document.documentElement.scrollHeight"))
         (identifier,) = self._call("POST", "/element", {"using": "css selector", "value": selector}).values()
         return base64.b64decode(self._call("GET", f"/element/{identifier}/screenshot"))
@@ -99,7 +101,7 @@ class Browser:
             self.resize(width)
             path = PROJECT / "build" / "screens" / f"{name}_{width}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.screenshot())
+            path.write_bytes(self.screenshot("html"))
 
     def complaints(self) -> list[str]:
         """Returns the errors in the browser's console."""

@@ -172,10 +172,9 @@ def marks(browser) -> list[str]:
     return browser.run("return [...document.querySelectorAll('#answer > p mark')].map(mark => mark.firstChild.data)")
 
 
-def save_picture(browser, name: str, selector: str = "html") -> None:
+def save_picture(browser, name: str, selector: str | None = None) -> None:
     folder = os.environ.get("KERAS_BERT_PICTURES")
     if folder:
-        browser.resize(800)
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
         pathlib.Path(folder, name).write_bytes(browser.screenshot(selector))
 
@@ -187,7 +186,8 @@ def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(br
     assert notes == ["PER", "ORG", "PER", "LOC"]
     assert texts_of(browser, ".text") == ["Zoë MüllerPER of Größe AGORG met ОльгаPER 😀 in ParisLOC."]
     assert "Paris · LOC | 99.0 %" in answer
-    save_picture(browser, "serving_page.png")
+    browser.resize(800)
+    save_picture(browser, "serving_page.png", "html")
     browser.save_screens("serving_page")
 
 
@@ -298,6 +298,8 @@ def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
         found = list(csv.reader(opened))
     assert [len(found), found[1][0], found[62][0]] == [63, 'a "good", film', "line 59"]
     assert float(found[1][3]) == pytest.approx(0.9)
+    browser.resize(800)
+    browser.run("document.getElementById('answer').scrollIntoView()")
     save_picture(browser, "serving_page_lines.png")
 
 
@@ -394,6 +396,7 @@ def test_the_picture_of_the_readme_shows_what_its_script_answers(tmp_path):
         click(own, "#ask")
         own.wait_for("return document.querySelectorAll('.lines tbody tr').length > 2")
         assert [row[1] for row in cells(own)] == [answer.label for answer in names["model"].predict(names["new"])]
+        own.resize(640)
         save_picture(own, "answer.png", "#answer")
 
 

@@ -95,6 +95,8 @@ class SentenceClassifier(SequenceClassifier):
     ) -> None:
         """Trains the encoder on pairs of a few texts per label, and then the dense layer on their vectors.
 
+        Probabilities are fitted to texts that are held out of this second step, if each label has two texts or more.
+
         Args:
             texts: N texts.
             labels: N label names or ids of the model.
