@@ -51,16 +51,13 @@ def test_a_file_of_tensorflow_becomes_an_answer(eagerly, tmp_path, monkeypatch, 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "lovely", "dull", "film"]
     tokens = [*words, *map("[unused{}]".format, range(31))]
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    theirs, ours = "nsp___cls/tf_bert_for_pre_training/nsp___cls/seq_relationship", "classifier/x/classifier"
     with h5py.File(folder / "tf_model.h5", "a") as file:  # its head of next sentences becomes that of a classifier
-        names = [f"tf_bert_for_sequence_classification/classifier/{name}" for name in ("kernel:0", "bias:0")]
-        head = file.create_group("classifier")
-        for name in names:
-            file.copy(
-                f"nsp___cls/tf_bert_for_pre_training/nsp___cls/seq_relationship/{name[-8:].strip('/')}", head, name
-            )
-        head.attrs["weight_names"] = names
+        for name in ("kernel:0", "bias:0"):
+            file.copy(f"{theirs}/{name}", f"{ours}/{name}")
+        file["classifier"].attrs["weight_names"] = ["x/classifier/kernel:0", "x/classifier/bias:0"]
         file.attrs["layer_names"] = ["bert", "classifier"]
-        bias = head[names[1]][:]
+        bias = file[f"{ours}/bias:0"][:]
     monkeypatch.chdir(tmp_path)
     exec(compile(PATHS["A TFBert file"], "start_here.md", "exec"), names := {})
     np.testing.assert_array_equal(names["model"].classifier.bias, bias)
