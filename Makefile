@@ -14,7 +14,8 @@
 #                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
 # make docs         the documentation site in build/docs: guide, tasks, API reference, results, search
-# make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
+# make page-test    the site and the page of the development server in a real browser (Debian: apt-get install chromium
+#                   chromium-driver); build/screens gets pictures of both, as wide as a laptop and as a telephone
 # make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart,
 #                   whose model the small install of runtime/ answers with.
 #                   QUICK=1 runs the quickstart on tiny sizes; with three Pythons this took 35 minutes on two busy cores,
@@ -80,8 +81,9 @@ $(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
 test-beam: $(BEAM_VENV)/installed
 	KERAS_BERT_BEAM_PYTHON=$(CURDIR)/$(BEAM_VENV)/bin/python $(BIN)/python -m pytest tests/data_prep/test_beam_pretraining_data.py
 
-page-test: install
-	KERAS_BERT_PAGE_TEST=1 KERAS_BERT_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest tests/end_to_end/test_serving_page.py
+page-test: docs
+	KERAS_BERT_PAGE_TEST=1 KERAS_BERT_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest tests/end_to_end/test_serving_page.py \
+	    tests/end_to_end/test_start_page.py
 
 lint: install
 	$(BIN)/ruff check .

@@ -134,7 +134,7 @@ setup(
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],
-        "docs": ["sphinx>=9,<10", "myst-parser>=5,<6", "furo>=2025.12"],
+        "docs": ["sphinx>=9,<10", "myst-parser>=5,<6", "furo>=2025.12", "sphinx-copybutton>=0.5.2,<0.6"],
         "tensorboard": ["tensorboard>=2.20,<3"],
     },
     entry_points={

@@ -13,17 +13,24 @@ author = "The keras_bert authors"
 copyright = author
 release = re.search(r'^__version__ = "(.+)"', (PROJECT / "keras_bert" / "__init__.py").read_text("utf-8"), re.M)[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = f"keras_bert {release}"
 html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = "static/search_scorer.js"
 # The design page links the decisions.
 suppress_warnings = ["toc.not_included"]
 
 # The pages are Markdown, with links to headings as on GitHub.
 myst_heading_anchors = 4
+
+# What is copied has neither prompts nor the output below them: of a block with prompts, its lines with a prompt only.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+copybutton_selector = "div:not(.highlight-text) > div.highlight pre"
 
 # Docstrings are in Google's style; a name in single back quotes is code.
 default_role = "literal"

@@ -306,7 +306,7 @@ def test_the_page_on_extending_shows_the_toys():
         assert listing in (TESTS / path).read_text("utf-8"), f"docs/extending.md: copy {path} again"
     shown = {path for path, _ in listings}
     files = {str(path.relative_to(TESTS)) for path in (TESTS / "toys").glob("*/*.py") if path.stem != "__init__"}
-    assert shown == files
+    assert files - shown == {"toys/distance/onnx.py"}  # named on the page
 
 
 def checked_with_another_bias(model):

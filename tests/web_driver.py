@@ -7,6 +7,8 @@ import subprocess
 import time
 import urllib.request
 
+from places import PROJECT
+
 
 class Browser:
     """Chromium, started by chromedriver; ends with the context.
@@ -23,7 +25,7 @@ class Browser:
         port = next(match[1] for line in self._process.stdout if (match := re.search(r"on port (\d+)\.", line)))
         self._url = f"http://127.0.0.1:{port}"
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        arguments += ["--window-size=800,780"]
+        arguments += ["--window-size=800,780", "--hide-scrollbars"]  # they would be in the pictures
         arguments += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
         options = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}
         answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": options}})
@@ -85,9 +87,21 @@ class Browser:
         strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
-    def screenshot(self) -> bytes:
-        """Returns a PNG."""
-        return base64.b64decode(self._call("GET", "/screenshot"))
+    def screenshot(self, selector: str | None = None) -> bytes:
+        """Returns a PNG of what the window shows, or of the whole of a selected element."""
+        if selector is None:
+            return base64.b64decode(self._call("GET", "/screenshot"))
+        self.resize(self.run("return innerWidth"), self.run("return document.documentElement.scrollHeight"))
+        (identifier,) = self._call("POST", "/element", {"using": "css selector", "value": selector}).values()
+        return base64.b64decode(self._call("GET", f"/element/{identifier}/screenshot"))
+
+    def save_screens(self, name: str) -> None:
+        """Keeps pictures of the page, as wide as a laptop and as a telephone, in build/screens."""
+        for width in (1280, 420):
+            self.resize(width)
+            path = PROJECT / "build" / "screens" / f"{name}_{width}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.screenshot("html"))
 
     def complaints(self) -> list[str]:
         """Returns the errors in the browser's console."""

@@ -77,7 +77,7 @@ def _probabilities(logits: np.ndarray, gold: np.ndarray) -> np.ndarray:
     return activate(np.asarray(logits, np.float64))
 
 
-def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
+def fit_temperature(logits: np.ndarray, gold: np.ndarray, doubt: float = 0.0) -> float:
     """Returns the temperature T that minimises the loss of the probabilities softmax(logits / T) on held-out examples.
 
     The loss is convex in 1 / T, so the zero of its derivative is found by bisection.
@@ -86,6 +86,8 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
         logits: float `(N, labels)`.
         gold: int `(N,)`, the right labels, -1 for examples to leave out; or 0 and 1 `(N, labels)` for labels that are
             independent (sigmoid).
+        doubt: the share of the right label that is dealt out to all labels, so that a few examples that are all
+            answered right determine a temperature too (label smoothing).
 
     Raises:
         InputError: a logit is not a number; or there is no finite temperature: all examples are answered right, or the
@@ -100,7 +102,7 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray) -> float:
         gold = gold.reshape(-1).astype(np.int64)
     logits, gold = logits[gold >= 0], gold[gold >= 0]
     logits = logits - logits.max(axis=1, keepdims=True)
-    of_gold = logits[np.arange(len(gold)), gold]
+    of_gold = (1 - doubt) * logits[np.arange(len(gold)), gold] + doubt * logits.mean(axis=1)
 
     def slope(inverse: float) -> float:
         weights = np.exp(inverse * logits)

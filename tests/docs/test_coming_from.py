@@ -36,16 +36,12 @@ def test_the_snippets_run_one_after_the_other(eagerly, tmp_path, monkeypatch, ca
     assert (tmp_path / "for-sentence-transformers" / "modules.json").exists()
 
 
-def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch, capsys):
+def test_the_first_snippet_of_the_page_of_checkpoints_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("uncased_L-12_H-768_A-12", "path/to/folder", "all-MiniLM-L6-v2"):
         write_checkpoint(random_checkpoint(), folder, "google")
-    first, *others = re.findall(r"```python\n(.*?)```", CHECKPOINTS, re.S)
-    (second,) = [block for block in others if "similarities" in block]
+    first = re.search(r"```python\n(.*?)```", CHECKPOINTS, re.S)[1]
     exec(compile(first.replace("hf://sentence-transformers/", ""), "checkpoints.md", "exec"), {})
-    names = {}
-    exec(compile(second, "checkpoints.md", "exec"), names)
-    assert names["similarities"].shape == (3, 3)
     assert (tmp_path / "elsewhere" / "model.safetensors").exists()
 
 

@@ -2,12 +2,13 @@
 
 import doctest
 import importlib
+import re
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from places import PROJECT
+from places import DOCS, PROJECT
 
 import keras_bert
 
@@ -32,6 +33,12 @@ def test_the_examples_of_a_module_run(name):
     result = doctest.testmod(module, globs=names, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.attempted
     assert not result.failed
+
+
+def test_the_examples_of_the_page_on_tokenizers_run():
+    examples = re.sub(r"^```.*$", "", (DOCS / "tokenizer.md").read_text("utf-8"), flags=re.M)
+    test = doctest.DocTestParser().get_doctest(examples, {}, "tokenizer.md", None, 0)
+    assert doctest.DocTestRunner().run(test) == (0, 3)  # failed, tried
 
 
 def test_modules_with_examples_are_found():

@@ -40,10 +40,10 @@ def test_every_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     pathlib.Path("commands.json").write_text(json.dumps(commands))
     program = [sys.executable, TESTS / "commands_in_turn.py", "commands.json"]
     result = subprocess.run(program, capture_output=True, text=True)
-    assert result.stdout.count("create_finetuning_data: 0\n") == 7, result.stderr
+    assert result.stdout.count("create_finetuning_data: 0\n") == 6, result.stderr
     metadata = [json.loads(path.read_text("utf-8")) for path in sorted(tmp_path.glob("records*/metadata.json"))]
-    assert [data["train_data_size"] for data in metadata] == [2, 2, 2, 2, 2, 1, 2]
-    assert [data.get("num_labels") for data in metadata] == [2, None, 3, 2, 4, None, 2]
+    assert [data["train_data_size"] for data in metadata] == [2, 2, 2, 2, 2, 1]
+    assert [data.get("num_labels") for data in metadata] == [2, None, 3, 2, 4, None]
 
     line = json.loads((tmp_path / "records5" / "predict.windows.jsonl").read_text("utf-8"))
     record = next(tf.data.TFRecordDataset("records5/train.tf_record").as_numpy_iterator())

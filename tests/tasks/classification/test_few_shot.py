@@ -1,17 +1,26 @@
 """`SentenceClassifier`, and its training on a few texts per label."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit, log_softmax
+from sklearn.linear_model import LogisticRegression
 from tiny_checkpoints import CONFIG, random_checkpoint
 from tiny_models import made_signatures
 
 from keras_bert import InputError, SentenceClassifier, SentenceEncoder, VectorIndex
 from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.models.base import NewParts
 from keras_bert.tasks.classification import sentence_classifier
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.sentence_classifier import few_shot_pairs
+from keras_bert.tasks.classification.sentence_classifier import (
+    few_shot_pairs,
+    fit_dense_layer,
+    held_out_temperature,
+)
 from keras_bert.training.fine_tuning import FineTuningOptions, train_few_shot
 from keras_bert.training.starting_point import StartingPoint
 
@@ -96,6 +105,52 @@ def test_the_dense_layer_reads_the_vectors_of_the_sentence_encoder(folder):
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     found = [list(answer.probabilities.values()) for answer in model.predict(TEXTS, verbose=0)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def held_out_logits(vectors, ids):
+    """Logits of each vector, by a regression without its part of up to five: of each label every n-th vector."""
+    places = np.zeros(len(ids), int)
+    for label in set(ids):
+        own = np.where(ids == label)[0]
+        places[own] = np.arange(len(own)) * 5 // len(own)
+    logits = np.zeros((len(ids), len(set(ids))))
+    for part in range(5):
+        head = LogisticRegression().fit(vectors[places != part], ids[places != part])
+        logits[places == part] = head.decision_function(vectors[places == part])
+    return logits
+
+
+def test_the_head_is_as_sure_as_it_is_right_on_held_out_texts():
+    generator = np.random.default_rng(0)
+    ids = np.repeat([0, 1, 2], 10)
+    vectors = np.eye(3)[ids] + generator.normal(0, 0.4, (30, 3))
+    logits = held_out_logits(vectors, ids)
+    right = np.eye(3)[ids] * 30 / 32 + 2 / 32 / 3
+    tried = np.linspace(0.05, 1.0, 951)
+    losses = [-(right * log_softmax(logits / one, axis=1)).sum() for one in tried]
+    found = held_out_temperature(vectors, ids)
+    assert found == pytest.approx(tried[np.argmin(losses)], abs=2e-3)
+    assert 0.1 < found < 0.9
+
+    kernel, bias = np.zeros((3, 4), np.float32), np.zeros(4, np.float32)
+    weights = [kernel, bias]
+    dense = SimpleNamespace(weights=weights, set_weights=lambda new: weights.__setitem__(slice(None), new))
+    fit_dense_layer(SimpleNamespace(classifier=dense, new_parts=NewParts()), vectors, ids)
+    head = LogisticRegression().fit(vectors, ids)
+    np.testing.assert_allclose(weights[0][:, :3], head.coef_.T / found, rtol=1e-5)
+    np.testing.assert_allclose(weights[1][:3], head.intercept_ / found, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("ids", [[0, 0, 0, 1], [0, 1, 0, 1]])
+def test_a_label_with_one_text_and_labels_by_chance_keep_the_temperature(ids):
+    assert held_out_temperature(np.array([[1.0, 0.0], [0.9, 0.1], [0.1, 0.9], [0.0, 1.0]]), np.array(ids)) == 1.0
+
+
+def test_a_few_texts_that_are_all_told_apart_are_answered_with_some_doubt():
+    few = held_out_temperature(np.eye(2)[[0, 0, 1, 1]], np.array([0, 0, 1, 1]))
+    assert held_out_temperature(np.eye(2)[[0, 0, 1, 1]], np.array([3, 3, 8, 8])) == few
+    logit = LogisticRegression().fit(np.eye(2), [0, 1]).decision_function([[0.0, 1.0]])[0]
+    assert expit(logit / few) == pytest.approx(5 / 6, abs=1e-4)  # two of six may be wrong by chance
 
 
 def test_an_index_takes_the_vectors_of_a_classifier_too(folder, tmp_path):
