@@ -17,6 +17,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError, how_to_install
 
 if TYPE_CHECKING:
+    import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineRunner
 
@@ -51,10 +52,7 @@ def beam_pretraining_data(
     Raises:
         InputError: as in `create_pretraining_data`; or Beam is not installed or does not accept the options.
     """
-    _check_beam()
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
+    pipeline = new_pipeline(beam_options)
     from data_prep.pretraining.beam_files import BeamFiles, is_remote
     from data_prep.pretraining.beam_layout import describe_job
     from data_prep.pretraining.beam_pipeline import add_pipeline
@@ -67,11 +65,6 @@ def beam_pretraining_data(
     if finished := folder.finished_run(job.output_dir):
         _logger.warning("%s already holds these records. Nothing was done.", job.output_dir)
         return finished
-    try:
-        pipeline_options = PipelineOptions(list(beam_options))
-        pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
-    except (ValueError, ImportError) as error:
-        raise InputError(f"Beam does not accept {' '.join(beam_options)}: {error}") from None
     add_pipeline(pipeline, job)
     if folder.is_begun():
         folder.read_progress(may_replace=False)
@@ -81,23 +74,43 @@ def beam_pretraining_data(
     else:
         folder.write_progress([])
     try:
-        result = pipeline.run()
-        state = result.wait_until_finish()
-    except Exception as error:
-        if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from None  # Ctrl-C reached a worker in this process
+        state = wait_for(pipeline)
+    except Exception:
         if set(files.sizes(job.output_dir)) == {PROGRESS_NAME}:  # no file was finished
             files.remove([folder.progress_path])
             if not is_remote(job.output_dir):
                 with contextlib.suppress(OSError):
                     os.rmdir(job.output_dir)  # fails unless the folder is empty
-        messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
-        if messages:
-            raise InputError(_WHERE.sub("", messages[-1])) from None
         raise
     if not (finished := folder.finished_run(job.output_dir)):
         raise InputError(f"The pipeline ended as {state} without a manifest. See the log of its runner.")
     return finished
+
+
+def new_pipeline(beam_options: Sequence[str]) -> "beam.Pipeline":
+    """Returns an empty pipeline. Raises `InputError` if Beam is not installed or does not accept the options."""
+    _check_beam()
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    try:
+        options = PipelineOptions(list(beam_options))
+        return beam.Pipeline(_runner(options), options)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"Beam does not accept {' '.join(beam_options)}: {error}") from None
+
+
+def wait_for(pipeline: "beam.Pipeline") -> str:
+    """Runs a pipeline, and returns its state at the end. An `InputError` in a worker is raised as such here."""
+    try:
+        return pipeline.run().wait_until_finish()
+    except Exception as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from None  # Ctrl-C reached a worker in this process
+        messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
+        if messages:
+            raise InputError(_WHERE.sub("", messages[-1])) from None
+        raise
 
 
 def _check_beam() -> None:

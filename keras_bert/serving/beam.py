@@ -73,11 +73,7 @@ class LoadedModelHandler(ModelHandler[Any, PredictionResult, Any]):
 
     def load_model(self) -> Any:
         """Returns the model, in a worker."""
-        if keras_bert.__version__ != self._version:
-            raise InputError(
-                f"The pipeline was made with version {self._version} of keras_bert, and this worker has "
-                f"{keras_bert.__version__}. Install the same version on both."
-            )
+        check_version(self._version)
         model = load(self._path, **self._load_model_args)
         self._check(model)
         return model
@@ -97,6 +93,15 @@ class LoadedModelHandler(ModelHandler[Any, PredictionResult, Any]):
         """Raises `InputError` for an option that the method does not have."""
         if self._is_here and inference_args:
             _check_options(getattr(export_class(self._path), self._method), inference_args)
+
+
+def check_version(version: str) -> None:
+    """Raises `InputError` in a worker that has another version of this package than the pipeline was made with."""
+    if keras_bert.__version__ != version:
+        raise InputError(
+            f"The pipeline was made with version {version} of keras_bert, and this worker has "
+            f"{keras_bert.__version__}. Install the same version on both."
+        )
 
 
 def _check_options(verb: Any, given: Mapping[str, Any]) -> None:
