@@ -32,7 +32,7 @@ def answer_batches(
     role: str | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yields each `pyarrow.RecordBatch` with the vectors or the answers of its texts in further columns.
+    """Returns each `pyarrow.RecordBatch` with the vectors or the answers of its texts in further columns.
 
     | model | further columns |
     |---|---|
@@ -46,7 +46,8 @@ def answer_batches(
 
     Args:
         model: a Keras model, or what `keras_bert.serving.load` returns.
-        batches: batches with equal columns. A batch is in memory at once; a few thousand rows are best.
+        batches: batches with equal columns; those without rows are left out. A batch is in memory at once; a few
+            thousand rows are best.
         text_columns: the columns of the texts: one, or those of the pairs or other examples that `predict` takes, such
             as the questions and the contexts.
         columns: the columns of the batches that are kept, in this order; None for all.
@@ -60,7 +61,8 @@ def answer_batches(
             `predict`.
     """
     compute, facts = _answering(model, role, options), answer_facts(model, role, **options)
-    for batch in filter(len, batches):
+
+    def answered(batch: Any) -> Any:
         kept = batch.schema.names if columns is None else list(columns)
         for name in (*text_columns, *kept):
             if name not in batch.schema.names:
@@ -72,8 +74,9 @@ def answer_batches(
                 f"The answers have a column {taken[0]!r} too. Rename that of the texts, or leave it out and join both "
                 "by their ids."
             )
-        found = {**{name: batch[name] for name in kept}, **answers}
-        yield pa.record_batch(found).replace_schema_metadata(facts)
+        return pa.record_batch({**{name: batch[name] for name in kept}, **answers}).replace_schema_metadata(facts)
+
+    return map(answered, filter(len, batches))
 
 
 def answer_facts(model: Any, role: str | None = None, **options: Any) -> dict[bytes, str]:
