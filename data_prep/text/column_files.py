@@ -7,7 +7,7 @@ file may expand to. A few rows at a time are in memory.
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from data_prep.text.remote_files import is_remote, local_copy, open_remote
@@ -48,6 +48,26 @@ def read_column_file(
         InputError: there is no file or no such column, pyarrow is missing, or the file is damaged, is cut off or
             expands to too much.
     """
+    yield from _read(path, open_file, lambda source, is_parquet: _rows(source, is_parquet, column))
+
+
+def read_column_batches(
+    path: str, columns: Sequence[str], open_file: Callable[[str], BinaryIO] = open_remote
+) -> Iterator[Any]:
+    """Yields the rows of a file as `pyarrow.RecordBatch`, with their types; dictionaries of values are decoded.
+
+    Args:
+        path, open_file: as for `read_column_file`.
+        columns: the columns to read, in this order.
+
+    Raises:
+        InputError: as `read_column_file`.
+    """
+    yield from _read(path, open_file, lambda source, is_parquet: _checked_batches(source, is_parquet, columns))
+
+
+def _read(path: str, open_file: Callable[[str], BinaryIO], read: Callable) -> Iterator[Any]:
+    """Yields what `read` yields for the file and whether it is Parquet, and explains its errors."""
     if not is_remote(path) and not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
     try:
@@ -60,7 +80,7 @@ def read_column_file(
     with local_copy(path, open_file) as file:
         try:
             with pa.OSFile(file) as source:
-                yield from _rows(source, path.lower().endswith(".parquet"), column)
+                yield from read(source, path.lower().endswith(".parquet"))
         except _Refused as error:
             raise InputError(f"{path} cannot be read: {error}.") from None
         except MemoryError:
@@ -78,17 +98,32 @@ class _Refused(Exception):
 
 
 def _rows(source, is_parquet: bool, column: str | None) -> Iterator[tuple[dict[str, Any], int]]:
-    size, num_bytes = source.size(), 0
-    schema, read = _open_parquet(source, size) if is_parquet else _open_arrow(source, size)
-    names, class_names = _readable_columns(schema, column), _class_names(schema)
-    for position, batch in read(names):
-        columns = [_decoded(batch.column(name)) for name in names]
-        num_bytes += sum(values.nbytes for values in columns)
-        if num_bytes > _FREELY_EXPANDED + _MOST_EXPANSION * size:
-            raise _Refused(f"its {size:,} bytes stand for more than {_FREELY_EXPANDED:,} bytes")
-        values = [_values(*one) for one in zip(columns, map(class_names.get, names), strict=True)]
+    for schema, batch, position in _batches(source, is_parquet, None if column is None else [column]):
+        names, class_names = batch.schema.names, _class_names(schema)
+        values = [_values(batch.column(name), class_names.get(name)) for name in names]
         for row in zip(*values, strict=True):
             yield dict(zip(names, row, strict=True)), position
+
+
+def _checked_batches(source, is_parquet: bool, columns: Sequence[str]) -> Iterator[Any]:
+    for _, batch, _ in _batches(source, is_parquet, columns):
+        batch.validate(full=True)
+        yield batch
+
+
+def _batches(source, is_parquet: bool, columns: Sequence[str] | None) -> Iterator[tuple[Any, Any, int]]:
+    """Yields the schema of the file, a batch of some columns, and the number of bytes that were read so far."""
+    import pyarrow as pa
+
+    size, num_bytes = source.size(), 0
+    schema, read = _open_parquet(source, size) if is_parquet else _open_arrow(source, size)
+    names = _readable_columns(schema, columns)
+    for position, batch in read(names):
+        found = {name: _decoded(batch.column(name)) for name in names}
+        num_bytes += sum(values.nbytes for values in found.values())
+        if num_bytes > _FREELY_EXPANDED + _MOST_EXPANSION * size:
+            raise _Refused(f"its {size:,} bytes stand for more than {_FREELY_EXPANDED:,} bytes")
+        yield schema, pa.record_batch(found), position
 
 
 def _open_parquet(source, size: int):
@@ -139,16 +174,16 @@ def _open_arrow(source, size: int):
     return reader.schema, read
 
 
-def _readable_columns(schema, column: str | None) -> list[str]:
-    """Returns the names of the columns to read: `column`, or all but those of images and sounds."""
+def _readable_columns(schema, columns: Sequence[str] | None) -> list[str]:
+    """Returns the names of the columns to read: `columns`, or all but those of images and sounds."""
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
         raise _Refused(f"it has several columns named {twice!r}")
-    if column is None:
+    if columns is None:
         return [field.name for field in schema if not field.type.num_fields or "binary" not in str(field.type)]
-    if column not in schema.names:
-        raise _Refused(f"it has no column {column!r}. It has: {', '.join(map(repr, schema.names)) or 'none'}")
-    return [column]
+    if missing := [name for name in columns if name not in schema.names]:
+        raise _Refused(f"it has no column {missing[0]!r}. It has: {', '.join(map(repr, schema.names)) or 'none'}")
+    return list(columns)
 
 
 def _class_names(schema) -> dict[str, list[str]]:
@@ -175,16 +210,18 @@ def _named(value, names: list[str] | None):
 
 
 def _decoded(column):
-    """Returns a column without a dictionary of values, and moments as text: pyarrow needs pandas for nanoseconds."""
+    """Returns a column without a dictionary of values."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _values(column, class_names: list[str] | None) -> list:
-    """Returns the values of a column as JSON has them."""
+    """Returns the values of a column as JSON has them, moments as text: pyarrow needs pandas for nanoseconds."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.string())
     return [_named(_plain(value), class_names) for value in column.to_pylist()]
 
 

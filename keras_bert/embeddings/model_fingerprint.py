@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import os
 import weakref
 from collections.abc import Callable
 
@@ -39,12 +40,38 @@ def model_fingerprint(model) -> str:
     known = _KNOWN.get(model)
     if sums and known is not None and known[:2] == (facts, sums):
         return known[2]
+    found = _hash_of(facts, weights)
+    _KNOWN[model] = facts, sums, found
+    return found
+
+
+def answers_fingerprint(model) -> str:
+    """Returns a SHA-256 of what the answers of a model of any task depend on, heads and labels too.
+
+    That of a sentence encoder is its `model_fingerprint`, that of other exports the hash of their files.
+    """
+    if getattr(model, "fingerprint", None) or (_knows_pooling(model) and not hasattr(model, "engine")):
+        return model_fingerprint(model)
+    digest = hashlib.sha256()
+    if hasattr(model, "engine"):
+        for parent, folders, names in os.walk(model.path):
+            folders.sort()
+            for name in sorted(names):
+                with open(os.path.join(parent, name), "rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+    from keras_bert.checkpoints.model_folder import constructor_arguments
+
+    facts = [type(model).__name__, model.config.to_dict(), constructor_arguments(model), model.tokenizer.sha256]
+    return _hash_of(json.dumps(facts, default=str), model.weights)
+
+
+def _hash_of(facts: str, weights: list) -> str:
     digest = hashlib.sha256(facts.encode())
     for weight in weights:
         array = np.ascontiguousarray(np.asarray(weight, np.float32))
         digest.update(repr(array.shape).encode())
         digest.update(array.data)
-    _KNOWN[model] = facts, sums, digest.hexdigest()
     return digest.hexdigest()
 
 
