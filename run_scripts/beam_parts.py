@@ -1,12 +1,12 @@
 """Writes the parts of a table with Apache Beam: the work of `table_answers.py` on many machines.
 
-One worker reads the table, and any worker answers a part and writes it. The folder of the parts, the files of the table
-and the model are at the same paths on all machines.
+One worker reads the table; any worker answers the texts of a part and writes it. The table, the folder of the parts and
+the model have the same paths on all machines.
 """
 
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -14,34 +14,44 @@ from apache_beam.metrics import Metrics
 from apache_beam.utils.shared import Shared
 
 import keras_bert
+from data_prep.pretraining.beam_run import wait_for
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import long_work
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.serving.answer_batches import answer_facts
 from keras_bert.serving.beam import check_version
+from run_scripts.table_answers import TableWork, rows_at_once
 
 
-def add_parts(pipeline: beam.Pipeline, work: Any, numbers: Sequence[int], facts: Mapping[bytes, str]) -> None:
-    """Adds the steps that write the parts with these numbers. `facts` are those of the model of this process."""
+def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int], model: Any) -> None:
+    """Writes the parts with these numbers, and waits for the end; `model` is that of `work`.
+
+    Raises:
+        InputError: as `TableWork.write`; or a worker has another model, or another version of this package.
+    """
+    facts = answer_facts(model, work.role, **work.options)
     _ = (
         pipeline
-        | "Table" >> beam.Create([work])
-        | "ReadParts" >> beam.FlatMap(read_parts, frozenset(numbers))
+        | "OneWorker" >> beam.Create([rows_at_once(model)])
+        | "ReadParts" >> beam.FlatMap(read_parts, work, numbers)
         | "SpreadParts" >> beam.Reshuffle()
-        | "WritePart" >> beam.ParDo(WritePart(work, facts))
+        | "WriteParts" >> beam.ParDo(WritePart(work, facts))
     )
+    with long_work(f"writing {len(numbers):,} parts with Beam"):
+        wait_for(pipeline)
 
 
-def read_parts(work: Any, numbers: Collection[int]) -> Iterator[tuple[int, list[Any]]]:
-    """Yields each part with its number, as record batches of texts."""
-    for number, group in itertools.groupby(work.numbered_batches(numbers), lambda pair: pair[0]):
+def read_parts(num_rows: int, work: TableWork, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
+    """Yields each part with its number, as record batches of so many texts."""
+    for number, group in itertools.groupby(work.texts(numbers, num_rows), lambda part: part[0]):
         yield number, [batch for _, batch in group]
 
 
 class WritePart(beam.DoFn):
     """Answers the texts of a part and writes it, unless an earlier attempt of the same bundle has."""
 
-    def __init__(self, work: Any, facts: Mapping[bytes, str]):
-        self._work, self._facts, self._version, self._shared = work, dict(facts), keras_bert.__version__, Shared()
+    def __init__(self, work: TableWork, facts: Mapping[bytes, str]):
+        self._work, self._facts, self._version, self._shared = work, facts, keras_bert.__version__, Shared()
 
     def setup(self):
         check_version(self._version)
@@ -51,11 +61,11 @@ class WritePart(beam.DoFn):
         quiet_tensorflow()
         work, model = self._work, self._work.model()
         if answer_facts(model, work.role, **work.options) != self._facts:
-            raise InputError(f"The model at {work.path} on a worker is not the one here. Give all the same folder.")
+            raise InputError(f"{work.path} is another model on a worker than here. Give all machines the same folder.")
         return model
 
     def process(self, element: tuple[int, list[Any]]) -> None:
         number, batches = element
         if not os.path.exists(self._work.parts.path(number)):
-            rows = Metrics.counter("keras_bert", "num_rows")
-            self._work.write_batches(self._model, ((number, batch) for batch in batches), rows.inc)
+            self._work.parts.write(number, self._work.answers(self._model, batches))
+            Metrics.counter("keras_bert", "num_rows").inc(sum(map(len, batches)))

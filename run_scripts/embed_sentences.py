@@ -8,6 +8,8 @@ A command that was stopped, killed or had no space continues with the next file 
 The model is a checkpoint, or a folder of export_model --format=onnx or litert, which starts in a fraction of the time.
 Pooling, prompts and maximum length are those of the folder; other checkpoints get the mean of all tokens.
 
+The arguments after -- are options of Apache Beam, which then writes the same parts: docs/beyond_one_machine.md.
+
 Example:
   python -m run_scripts.embed_sentences --init_checkpoint=minilm --input_file=texts.txt --output_dir=vectors
   python -m run_scripts.embed_sentences --init_checkpoint=exports/minilm --input_file='products/*.parquet' \
@@ -29,10 +31,10 @@ def define_flags() -> None:
     define_flag("dimensions", None, "How many first numbers of a vector to keep. Default: all.", at_least=1)
 
 
-def main():
+def main(beam_options: list[str]) -> None:
     pooling = flags.FLAGS.pooling
     options = flags_by_name("normalize", "prompt", "dimensions", "max_seq_length", "batch_size")
-    write_table(load_encoder, {"pooling": [pooling]} if pooling else {}, flags.FLAGS.role, options)
+    write_table(load_encoder, {"pooling": [pooling]} if pooling else {}, flags.FLAGS.role, options, beam_options)
 
 
 def load_encoder(path: str, **arguments):
@@ -49,6 +51,6 @@ def load_encoder(path: str, **arguments):
     return model_of(own_class if is_own else SentenceEncoder, checkpoint, **arguments)
 
 
-command = command_of(main, define_flags)
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

@@ -20,8 +20,8 @@ def define_flags() -> None:
     define_table_flags(has_pooling=False)
 
 
-def main():
-    write_table(load_model, {}, None, flags_by_name("max_seq_length", "batch_size"))
+def main(beam_options: list[str]) -> None:
+    write_table(load_model, {}, None, flags_by_name("max_seq_length", "batch_size"), beam_options)
 
 
 def load_model(path: str):
@@ -31,6 +31,6 @@ def load_model(path: str):
     return from_pretrained(None, path)
 
 
-command = command_of(main, define_flags)
+command = command_of(main, define_flags, passes_on=True)
 if __name__ == "__main__":
     command()

@@ -8,20 +8,21 @@ import os
 import queue
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
 from data_prep.finetuning.text_batches import ID, TEXT, TextTable
+from data_prep.pretraining.beam_run import new_pipeline
 from data_prep.text.ordered_map import available_cores, ctrl_c_held_back
-from keras_bert.program.command_line import import_extensions
+from keras_bert.program.command_line import import_extensions, refuse_flags_without_effect
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.long_work import long_work, progress_bar
 from keras_bert.program.option_flags import define_flag
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
-from keras_bert.program.table_parts import FORMATS, LOCK_FILE, TableParts, check_parts_folder, parts_of
+from keras_bert.program.table_parts import FORMATS, LOCK_FILE, ROWS_AT_ONCE, TableParts, check_parts_folder, parts_of
 from run_scripts.asked_models import define_runtime_flags, define_vector_flags, takes_runtime_flags
 
 # The vectors of all tokens of more texts would take too much memory.
@@ -80,27 +81,39 @@ class TableWork:
         has_threads = os.path.isfile(os.path.join(self.path, EXPORT_FILE))  # that of a SavedModel is elsewhere
         return load(self.path, num_threads=num_threads if has_threads else None, **self.runtime)
 
-    def write(self, model: Any, numbers: Sequence[int], report: Callable[[int], Any]) -> None:
-        """Writes the parts with these numbers, in order; calls `report` with the number of rows of each batch."""
-        from keras_bert.serving.answer_batches import answer_batches
-
-        has_token_vectors = hasattr(model, "encode_document") and not hasattr(model, "encode")
-        at_once = [_TEXTS_WITH_TOKEN_VECTORS] if has_token_vectors else []
-        parts = parts_of(self.table.batches(), self.parts.rows_per_part, *at_once)
+    def texts(self, numbers: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, Any]]:
+        """Yields the batches of the parts with these numbers, in order, each with the number of its part."""
+        parts = parts_of(self.table.batches(), self.parts.rows_per_part, rows_at_once)
         begun = itertools.takewhile(lambda part: part[0] <= max(numbers, default=-1), parts)
         wanted = set(numbers)
-        numbered, given = itertools.tee(part for part in begun if part[0] in wanted)
-        answers = answer_batches(
+        return (part for part in begun if part[0] in wanted)
+
+    def answers(self, model: Any, batches: Iterable[Any]) -> Iterator[Any]:
+        """Returns the batches of the answers about batches of texts."""
+        from keras_bert.serving.answer_batches import answer_batches
+
+        return answer_batches(
             model,
-            (batch for _, batch in given),
+            batches,
             text_columns=self.table.text_columns or [TEXT],
             columns=list(dict.fromkeys([ID, *self.table.columns])),
             role=self.role,
             **self.options,
         )
+
+    def write(self, model: Any, numbers: Sequence[int], report: Callable[[int], Any]) -> None:
+        """Writes the parts with these numbers, in order; calls `report` with the number of rows of each batch."""
+        numbered, given = itertools.tee(self.texts(numbers, rows_at_once(model)))
+        answers = self.answers(model, (batch for _, batch in given))
         pairs = zip((number for number, _ in numbered), _quietly(answers), strict=True)
         for number, group in itertools.groupby(pairs, lambda pair: pair[0]):
             self.parts.write(number, (_reported(batch, report) for _, batch in group))
+
+
+def rows_at_once(model: Any) -> int:
+    """Returns the number of texts that are answered at once."""
+    has_token_vectors = hasattr(model, "encode_document") and not hasattr(model, "encode")
+    return _TEXTS_WITH_TOKEN_VECTORS if has_token_vectors else ROWS_AT_ONCE
 
 
 def _reported(batch: Any, report: Callable[[int], Any]) -> Any:
@@ -119,10 +132,25 @@ def _quietly(answers: Iterator[Any]) -> Iterator[Any]:
         yield batch
 
 
-def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, options: Mapping[str, Any]) -> None:
-    """Does the work that the flags of `define_table_flags` ask for; the arguments are those of `TableWork`."""
+def write_table(
+    load: Callable,
+    arguments: Mapping[str, Any],
+    role: str | None,
+    options: Mapping[str, Any],
+    beam_options: Sequence[str] = (),
+) -> None:
+    """Does the work that the flags of `define_table_flags` ask for.
+
+    Args:
+        load, arguments, role, options: as for `TableWork`.
+        beam_options: `--runner=...` and other options of Beam, which then writes the parts.
+    """
     given = flags.FLAGS
     folder, path = given.output_dir, given.init_checkpoint
+    refuse_flags_without_effect(not beam_options, "with a runner of Beam", "workers")
+    if "://" in folder:
+        raise InputError(f"--output_dir is a folder on this disk, or one that all machines share. Received: {folder}")
+    pipeline = new_pipeline(beam_options) if beam_options else None
     check_parts_folder(folder)
     is_export = takes_runtime_flags(path, arguments=arguments)
     runtime = {"runtime": given.runtime, "precision": given.precision} if is_export else None
@@ -139,12 +167,17 @@ def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, 
         model, work = work.model(), dataclasses.replace(work, parts=parts)
         settings = {"rows_sha256": facts.rows_sha256, "skip_missing": table.skip_missing}
         numbers = parts.unfinished(settings, answer_facts(model, role, **options))
-        num_finished = parts.num_rows - sum(map(parts.rows_of, numbers))
-        with progress_bar(total=parts.num_rows, initial=num_finished, unit=" rows", mininterval=1) as bar:
-            if given.workers == 1 or len(numbers) < 2:
-                work.write(model, numbers, bar.update)
-            else:
-                _write_in_processes(work, numbers, given.workers, bar.update)
+        if pipeline is not None:
+            from run_scripts.beam_parts import write_parts  # only now: Beam may not be installed
+
+            write_parts(pipeline, work, numbers, model)
+        else:
+            num_finished = parts.num_rows - sum(map(parts.rows_of, numbers))
+            with progress_bar(total=parts.num_rows, initial=num_finished, unit=" rows", mininterval=1) as bar:
+                if given.workers == 1 or len(numbers) < 2:
+                    work.write(model, numbers, bar.update)
+                else:
+                    _write_in_processes(work, numbers, given.workers, bar.update)
     print(f"{folder}: {parts.num_rows:,} rows in {parts.num_parts:,} parts")
 
 
@@ -153,7 +186,9 @@ def _write_in_processes(work: TableWork, numbers: Sequence[int], num_workers: in
     context = multiprocessing.get_context("spawn")
     messages, num_threads = context.Queue(), max(1, available_cores() // num_workers)
     shares = filter(None, (numbers[first::num_workers] for first in range(num_workers)))
-    workers = [context.Process(target=_work, args=(work, share, num_threads, messages), daemon=True) for share in shares]
+    workers = [
+        context.Process(target=_work, args=(work, share, num_threads, messages), daemon=True) for share in shares
+    ]
     try:
         with ctrl_c_held_back():
             for worker in workers:

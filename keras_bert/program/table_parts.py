@@ -16,6 +16,7 @@ from keras_bert.program.json_files import read_json_object, write_json
 
 FORMATS = ("arrow", "parquet")
 SETTINGS_FILE, LOCK_FILE = "parts.json", ".lock"
+ROWS_AT_ONCE = 4096
 # Long texts come in batches of fewer rows.
 _BYTES_AT_ONCE = 1 << 26
 
@@ -112,7 +113,7 @@ def check_parts_folder(folder: str) -> None:
 
 
 def parts_of(
-    batches: Iterable[Any], rows_per_part: int, rows_at_once: int = 4096
+    batches: Iterable[Any], rows_per_part: int, rows_at_once: int = ROWS_AT_ONCE
 ) -> Iterator[tuple[int, Any]]:
     """Yields batches of at most so many rows, each with the number of its part.
 

@@ -99,10 +99,11 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, vocab_file):
 
 
 @pytest.mark.slow
-def test_the_pipeline_passes_its_tests_in_the_environment_of_beam():
+@pytest.mark.parametrize("name", ["data_prep/test_beam_pipeline.py", "serving/test_beam.py"])
+def test_the_pipelines_pass_their_tests_in_the_environment_of_beam(name):
     if HAS_BEAM:
-        pytest.skip("this is the environment of Beam: test_beam_pipeline.py runs by itself")
-    tests = str(pathlib.Path(__file__).with_name("test_beam_pipeline.py"))
+        pytest.skip(f"this is the environment of Beam: {name} runs by itself")
+    tests = str(pathlib.Path(__file__).parent.parent / name)
     result = run_in_environment_of_beam("-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
     assert " passed" in result.stdout

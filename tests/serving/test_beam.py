@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from places import PROJECT
 from portable_answers import CONTEXTS, QUESTIONS, TEXTS
+from small_corpora import contents
 from tiny_models import assert_same_answers, make_model
 
 import keras_bert
 from keras_bert import InputError
+from keras_bert.program.table_parts import TableParts
 from keras_bert.serving import load
+from run_scripts import embed_sentences
 
 beam = pytest.importorskip("apache_beam", reason="apache_beam is not installed: make test-beam")
 
@@ -77,7 +80,8 @@ def test_answers_are_those_of_the_loaded_export(exports):
         ("sentence encoder", "encode", TEXTS, {"prompt": "query", "normalize": True}),
     ):
         handler = LoadedModelHandler(exports / name, method, load_model_args={"runtime": "onnxruntime"})
-        found = dict(results_of(elements, RunInference(handler, inference_args=options) | beam.Map(lambda one: one[:2])))
+        run = RunInference(handler, inference_args=options)
+        found = {element: answer for element, answer, _ in results_of(elements, run)}
         texts = (QUESTIONS, CONTEXTS) if name == "span" else elements
         expected = getattr(load(exports / name, runtime="onnxruntime"), method)(texts, **options)
         assert_same_answers([found[element] for element in elements], list(expected))
@@ -85,7 +89,7 @@ def test_answers_are_those_of_the_loaded_export(exports):
 
 def test_sparse_vectors_are_rows(exports):
     handler = LoadedModelHandler(exports / "sparse encoder", "encode_query")
-    found = dict(results_of(TEXTS, RunInference(handler) | beam.Map(lambda one: (one.example, one.inference.toarray()))))
+    found = {text: vector.toarray() for text, vector, _ in results_of(TEXTS, RunInference(handler))}
     expected = load(exports / "sparse encoder").encode_query(TEXTS).toarray()
     np.testing.assert_allclose([found[text] for text in TEXTS], expected, rtol=0, atol=1e-6)
 
@@ -95,15 +99,16 @@ def test_columns_and_chunks_get_vectors(exports, tmp_path):
     vectors = load(path).encode(TEXTS, prompt="query")
     rows = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]
     embeddings = TextEmbeddings(path, ["text"], inference_args={"prompt": "query"}, max_batch_size=3, min_batch_size=1)
-    for transform in (
-        MLTransform(write_artifact_location=str(tmp_path / "a")).with_transform(embeddings),
-        MLTransform(read_artifact_location=str(tmp_path / "a")),
+    for transform, elements in (
+        (MLTransform(write_artifact_location=str(tmp_path / "a")).with_transform(embeddings), rows),
+        (MLTransform(read_artifact_location=str(tmp_path / "a")), [beam.Row(**row) for row in rows]),
     ):
-        for elements in (rows, [beam.Row(**row) for row in rows]):
-            found = [one if isinstance(one, dict) else one._asdict() for one in results_of(elements, transform)]
-            found = {one["id"]: one["text"] for one in found}
-            np.testing.assert_allclose([found[row["id"]] for row in rows], vectors, rtol=0, atol=1e-6)
-    assert rows[0]["text"] == TEXTS[0]
+        found = [one if isinstance(one, dict) else one._asdict() for one in results_of(elements, transform)]
+        found = {one["id"]: one["text"] for one in found}
+        np.testing.assert_allclose([found[row["id"]] for row in rows], vectors, rtol=0, atol=1e-6)
+    first = [dict(rows[0])]
+    embeddings.get_model_handler().run_inference(first, load(path))
+    assert first == rows[:1], "Beam forbids that its elements change"
     chunks = [EmbeddableItem.from_text(text, index=number) for number, text in enumerate(TEXTS)]
     transform = MLTransform(write_artifact_location=str(tmp_path / "b")).with_transform(TextEmbeddings(path))
     found = {chunk.index: chunk.dense_embedding for chunk in results_of(chunks, transform)}
@@ -160,3 +165,46 @@ print({{"tensorflow", "keras"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
     assert done.stdout == "(5,)\n" * len(TEXTS) + "set()\n", done.stderr[-3000:]
+
+
+@pytest.fixture
+def table(exports, tmp_path):
+    """The flags of a command about 11 texts, of which a part holds 3, and a folder for the parts of a local run."""
+    lines = [f"{number},the fox {number} of {number % 3}" for number in range(11)]
+    (tmp_path / "texts.csv").write_text("\n".join(["key,text", *lines]))
+    flags = [f"--init_checkpoint={exports / 'sentence encoder'}", f"--input_file={tmp_path / 'texts.csv'}"]
+    return [*flags, "--id_column=key", "--rows_per_part=3", "--role=query", "--runtime=onnxruntime"]
+
+
+def test_a_pipeline_writes_the_parts_of_the_command_and_a_repeated_bundle_none_again(
+    table, tmp_path, done_here, monkeypatch
+):
+    done_here(embed_sentences, *table, f"--output_dir={tmp_path / 'local'}")
+    write, written = TableParts.write, []
+
+    def fails_once(parts, number, batches):
+        write(parts, number, batches)
+        written.append(number)
+        if len(written) == 2:
+            raise OSError("the machine was taken away")
+
+    monkeypatch.setattr(TableParts, "write", fails_once)
+    flags = [*table, f"--output_dir={tmp_path / 'beam'}", "--"]
+    done_here(embed_sentences, *flags, "--runner=BundleBasedDirectRunner")
+    assert sorted(written) == [0, 1, 2, 3]
+    assert contents(tmp_path / "local") == contents(tmp_path / "beam")
+    (tmp_path / "beam" / "part-00002-of-00004.arrow").unlink()
+    done_here(embed_sentences, *flags, "--runner=DirectRunner")
+    assert sorted(written) == [0, 1, 2, 2, 3]
+    assert contents(tmp_path / "local") == contents(tmp_path / "beam")
+
+
+def test_a_worker_with_another_model_writes_nothing(table, tmp_path, refused_here, monkeypatch):
+    from run_scripts import beam_parts
+
+    facts = iter([{b"model_sha256": "1"}, {b"model_sha256": "2"}])
+    monkeypatch.setattr(beam_parts, "answer_facts", lambda *arguments, **options: next(facts))
+    output = refused_here(embed_sentences, *table, f"--output_dir={tmp_path / 'parts'}", "--", "--runner=DirectRunner")
+    assert "is another model on a worker than here. Give all machines the same folder" in output.err
+    assert "parts.json" in contents(tmp_path / "parts")
+    assert not any(name.startswith("part-") for name in contents(tmp_path / "parts"))
