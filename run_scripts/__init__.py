@@ -19,6 +19,7 @@ convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]
 generate_text.py          a prompt -> text
 embed_sentences.py        texts -> one vector each
+beam_parts.py             writes the parts of a table with Apache Beam
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
 evaluate_search.py        a judged collection -> scores of searches in it

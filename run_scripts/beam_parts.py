@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.utils.shared import Shared
 
 import keras_bert
-from data_prep.pretraining.beam_run import wait_for
+from data_prep.pretraining.beam_runner import wait_for
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import long_work
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow

@@ -14,7 +14,7 @@ from typing import Any
 from absl import flags
 
 from data_prep.finetuning.text_batches import ID, TEXT, TextTable
-from data_prep.pretraining.beam_run import new_pipeline
+from data_prep.pretraining.beam_runner import new_pipeline
 from data_prep.text.ordered_map import available_cores, ctrl_c_held_back
 from keras_bert.program.command_line import import_extensions, refuse_flags_without_effect
 from keras_bert.program.errors import InputError, UntrainedWarning

@@ -22,7 +22,7 @@ from apache_beam.ml.inference.base import KeyedModelHandler, RunInference  # noq
 from apache_beam.ml.rag.types import EmbeddableItem  # noqa: E402
 from apache_beam.ml.transforms.base import MLTransform  # noqa: E402
 
-from data_prep.pretraining.beam_run import new_pipeline, wait_for  # noqa: E402
+from data_prep.pretraining.beam_runner import new_pipeline, wait_for  # noqa: E402
 from keras_bert.serving.beam import LoadedModelHandler, TextEmbeddings  # noqa: E402
 
 
@@ -156,7 +156,7 @@ def test_workers_need_neither_tensorflow_nor_keras(exports):
     code = f"""
 import sys, apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
-from data_prep.pretraining.beam_run import new_pipeline
+from data_prep.pretraining.beam_runner import new_pipeline
 from keras_bert.serving.beam import LoadedModelHandler
 with new_pipeline([]) as pipeline:
     handler = LoadedModelHandler({str(exports / "sentence encoder")!r}, "encode", large_model=True)
