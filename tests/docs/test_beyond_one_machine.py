@@ -21,7 +21,7 @@ PAGE = (DOCS / "beyond_one_machine.md").read_text("utf-8")
 PROGRAMS = {part.partition("\n")[0]: re.findall(r"```python\n(.*?)```", part, re.S) for part in PAGE.split("\n## ")}
 PYTHONS = {"Apache Beam": "KERAS_BERT_BEAM_PYTHON", "Spark": "KERAS_BERT_ENGINES_PYTHON"}
 PYTHONS["Ray"] = PYTHONS["Spark"]
-RUNNER = "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+RUNNER = "--runner=FnApiRunner"
 
 
 def test_each_engine_has_one_program():
