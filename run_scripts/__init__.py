@@ -18,7 +18,8 @@ run_embeddings.py         pairs, triplets, scores or labels -> sentence encoder
 convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]
 generate_text.py          a prompt -> text
-embed_sentences.py        texts -> one vector each
+embed_sentences.py        texts or a table -> their vectors, in files of Arrow or Parquet
+predict_table.py          a table -> the answers of any model, in such files
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
 evaluate_search.py        a judged collection -> scores of searches in it
@@ -33,6 +34,7 @@ query_server.py           texts -> answers of a model on a server
 run_flags.py              flags for devices, precision, a teacher and layers, shared by the training commands
 fine_tuning_flags.py      the flags that the fine-tuning commands share, and the work that they ask for
 asked_models.py           opens the model of a command: a checkpoint, or an exported folder; and rerankers
+table_answers.py          the flags and the work of both, in one process or several
 readable_answers.py       outputs of any exported model as text
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import multiprocessing
 import os
 import queue
@@ -13,15 +12,12 @@ from typing import Any
 
 from absl import flags
 
-from data_prep.finetuning.text_batches import ID, TEXT, TextTable
-from data_prep.text.ordered_map import available_cores, ctrl_c_held_back
 from keras_bert.program.command_line import import_extensions
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.long_work import long_work, progress_bar
-from keras_bert.program.option_flags import define_flag
+from keras_bert.program.option_flags import define_flag, flags_by_name
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
-from keras_bert.program.table_parts import FORMATS, LOCK_FILE, TableParts, check_parts_folder, parts_of
 from run_scripts.asked_models import define_runtime_flags, define_vector_flags, takes_runtime_flags
 
 # The vectors of all tokens of more texts would take too much memory.
@@ -43,7 +39,7 @@ def define_table_flags(*, has_pooling: bool) -> None:
     flags.DEFINE_list("columns", [], "Further columns to keep; name the texts too to keep them.")
     flags.DEFINE_bool("has_header", True, "Whether the first line of a .tsv or .csv file has the names of the columns.")
     flags.DEFINE_bool("skip_missing", False, "Whether rows without a text are left out.")
-    flags.DEFINE_enum("format", "arrow", FORMATS, "The kind of the files.")
+    flags.DEFINE_enum("format", "arrow", ["arrow", "parquet"], "The kind of the files.")
     define_flag("rows_per_part", 16384, "The number of rows of a file.", at_least=1)
     define_flag("workers", 1, "Processes, each of which loads the model and writes parts.", at_least=1)
     define_vector_flags(has_pooling=has_pooling)
@@ -55,6 +51,8 @@ class TableWork:
     """What each process needs: the table, the model, and the parts.
 
     Attributes:
+        table: a `TextTable`.
+        parts: the `TableParts`; None before the table is read.
         load: a function of the path, of constructor arguments, and of keyword arguments for `serving.load`; returns the
             model.
         arguments: constructor arguments of the model.
@@ -62,14 +60,14 @@ class TableWork:
         role, options: as for `answer_batches`.
     """
 
-    table: TextTable
+    table: Any
     load: Callable
     path: str
     arguments: Mapping[str, Any]
     runtime: Mapping[str, Any] | None
     role: str | None
     options: Mapping[str, Any]
-    parts: TableParts | None = None
+    parts: Any = None
 
     def model(self, num_threads: int | None = None) -> Any:
         if self.runtime is None:
@@ -82,63 +80,66 @@ class TableWork:
 
     def write(self, model: Any, numbers: Sequence[int], report: Callable[[int], Any]) -> None:
         """Writes the parts with these numbers, in order; calls `report` with the number of rows of each batch."""
+        from data_prep.finetuning.text_batches import ID, TEXT
+        from keras_bert.program.table_parts import parts_of
         from keras_bert.serving.answer_batches import answer_batches
 
         has_token_vectors = hasattr(model, "encode_document") and not hasattr(model, "encode")
         at_once = [_TEXTS_WITH_TOKEN_VECTORS] if has_token_vectors else []
         parts = parts_of(self.table.batches(), self.parts.rows_per_part, *at_once)
-        begun = itertools.takewhile(lambda part: part[0] <= max(numbers, default=-1), parts)
         wanted = set(numbers)
-        numbered, given = itertools.tee(part for part in begun if part[0] in wanted)
         answers = answer_batches(
             model,
-            (batch for _, batch in given),
+            (batch for number, batch in parts if number in wanted),
             text_columns=self.table.text_columns or [TEXT],
             columns=list(dict.fromkeys([ID, *self.table.columns])),
             role=self.role,
             **self.options,
         )
-        pairs = zip((number for number, _ in numbered), _quietly(answers), strict=True)
-        for number, group in itertools.groupby(pairs, lambda pair: pair[0]):
-            self.parts.write(number, (_reported(batch, report) for _, batch in group))
+        for number in numbers:
+            batches = _taken(answers, self.parts.rows_of(number), report, is_quiet=number != numbers[0])
+            self.parts.write(number, batches)
 
 
-def _reported(batch: Any, report: Callable[[int], Any]) -> Any:
-    report(len(batch))
-    return batch
-
-
-def _quietly(answers: Iterator[Any]) -> Iterator[Any]:
-    """Yields answers. Models print notes about each batch, such as how many texts were cut: only the first are shown."""
-    yield from itertools.islice(answers, 1)
-    while True:
-        with open(os.devnull, "w") as nothing, contextlib.redirect_stderr(nothing):
+def _taken(answers: Iterator[Any], num_rows: int, report: Callable[[int], Any], *, is_quiet: bool) -> Iterator[Any]:
+    """Yields batches with so many rows. `is_quiet` hides what models print, such as how many texts are cut."""
+    while num_rows:
+        with open(os.devnull, "w") as nothing, contextlib.redirect_stderr(nothing if is_quiet else sys.stderr):
             batch = next(answers, None)
         if batch is None:
-            return
+            raise InputError("The table has fewer rows than when it was checked. Run the command again.")
+        report(len(batch))
+        num_rows, is_quiet = num_rows - len(batch), True
         yield batch
 
 
 def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, options: Mapping[str, Any]) -> None:
     """Does the work that the flags of `define_table_flags` ask for; the arguments are those of `TableWork`."""
+    from keras_bert.program.table_parts import LOCK_FILE, TableParts, check_parts_folder
+
     given = flags.FLAGS
     folder, path = given.output_dir, given.init_checkpoint
     check_parts_folder(folder)
     is_export = takes_runtime_flags(path, arguments=arguments)
-    runtime = {"runtime": given.runtime, "precision": given.precision} if is_export else None
+    from data_prep.finetuning.text_batches import TextTable
+    from keras_bert.serving.answer_batches import answer_facts
+
+    runtime = flags_by_name("runtime", "precision") if is_export else None
     names = ("text_columns", "id_column", "columns", "has_header", "skip_missing")
-    table = TextTable(given.input_file, **{name: given[name].value for name in names})
+    table = TextTable(given.input_file, **flags_by_name(*names))
     options = {name: value for name, value in options.items() if value is not None}
     work = TableWork(table, load, path, arguments, runtime, role, options)
     with only_writer(os.path.join(folder, LOCK_FILE)):
+        model = work.model()
+        facts = answer_facts(model, role, **options)
         with long_work(f"reading {','.join(given.input_file)}"):
-            facts = table.checked()
-        from keras_bert.serving.answer_batches import answer_facts
-
-        parts = TableParts(folder, facts.num_rows, given.rows_per_part, given.format)
-        model, work = work.model(), dataclasses.replace(work, parts=parts)
-        settings = {"rows_sha256": facts.rows_sha256, "skip_missing": table.skip_missing}
-        numbers = parts.unfinished(settings, answer_facts(model, role, **options))
+            rows = table.checked()
+        parts = TableParts(folder, rows.num_rows, given.rows_per_part, given.format)
+        work = dataclasses.replace(work, parts=parts)
+        settings = flags_by_name("text_columns", "columns", "skip_missing")
+        if is_export:
+            settings |= {"runtime": model.runtime.name, "precision": model.runtime.precision}
+        numbers = parts.unfinished({**settings, "rows_sha256": rows.rows_sha256}, facts)
         num_finished = parts.num_rows - sum(map(parts.rows_of, numbers))
         with progress_bar(total=parts.num_rows, initial=num_finished, unit=" rows", mininterval=1) as bar:
             if given.workers == 1 or len(numbers) < 2:
@@ -150,10 +151,14 @@ def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, 
 
 def _write_in_processes(work: TableWork, numbers: Sequence[int], num_workers: int, report: Callable) -> None:
     """Writes parts in several processes. If one fails, or at Ctrl-C, all end; finished parts stay."""
+    from data_prep.text.ordered_map import available_cores, ctrl_c_held_back
+
     context = multiprocessing.get_context("spawn")
     messages, num_threads = context.Queue(), max(1, available_cores() // num_workers)
     shares = filter(None, (numbers[first::num_workers] for first in range(num_workers)))
-    workers = [context.Process(target=_work, args=(work, share, num_threads, messages), daemon=True) for share in shares]
+    workers = [
+        context.Process(target=_work, args=(work, share, num_threads, messages), daemon=True) for share in shares
+    ]
     try:
         with ctrl_c_held_back():
             for worker in workers:

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +102,8 @@ class TextTable:
         names = list(dict.fromkeys([*text_columns, *self.columns]))
         if ID in names and self.id_column != ID:
             raise InputError(f"The output has a column {ID!r} with the ids: {ID!r} can only be the column of the ids.")
-        known, number = None, 0
+        known: dict[str, Any] = {}  # column -> type
+        number = 0
         for source in list_sources(self.patterns):
             for found in self._of_source(source, list(dict.fromkeys([*filter(None, [self.id_column]), *names])), known):
                 if self.id_column:
@@ -110,20 +111,21 @@ class TextTable:
                 else:
                     ids = pa.array(range(number, number + len(found)), pa.int64())
                 batch = pa.record_batch({ID: ids, **{name: found[name] for name in names if name != ID}})
-                known = known or batch.schema
+                if not known:
+                    known.update({field.name: field.type for field in batch.schema})
                 self._check(source, batch, text_columns, known)
                 number += len(batch)
                 texts = [[not is_missing(text) for text in batch[name].to_pylist()] for name in text_columns]
                 yield source, batch, np.all(texts, axis=0)
 
-    def _check(self, source: str, batch: Any, text_columns: Sequence[str], known: Any) -> None:
+    def _check(self, source: str, batch: Any, text_columns: Sequence[str], known: Mapping[str, Any]) -> None:
         """Raises `InputError` if columns have other types than those of the first source, or not the right ones."""
         for field in batch.schema:
             values = field.type.value_type if pa.types.is_list(field.type) else field.type
-            if field.type != known.field(field.name).type:
+            if field.type != known[field.name]:
                 raise InputError(
-                    f"{source}: the column {field.name!r} has the type {field.type}, and "
-                    f"{known.field(field.name).type} in the source before. Write both alike."
+                    f"{source}: the column {field.name!r} has the type {field.type}, and {known[field.name]} in the "
+                    "source before. Write both alike."
                 )
             if field.name in text_columns and not _is_string(values):
                 raise InputError(f"{source}: the column {field.name!r} must have strings. It has {field.type}.")
@@ -131,7 +133,8 @@ class TextTable:
             found = f"{batch[ID].type}, {batch[ID].null_count} missing"
             raise InputError(f"{source}: ids are strings or whole numbers. {self.id_column!r} has: {found}")
 
-    def _of_source(self, source: str, names: list[str], known: Any) -> Iterator[Any]:
+    def _of_source(self, source: str, names: list[str], known: Mapping[str, Any]) -> Iterator[Any]:
+        """Yields columns of a source; `known` gets their types while it is read, and the ids as `id`."""
         if is_column_file(source):
             yield from read_column_batches(source, names)
             return
@@ -139,11 +142,13 @@ class TextTable:
         if not is_named and ending_of(source) not in (".csv", ".tsv", ".json", *JSON_LINES):
             if names != [TEXT]:
                 raise InputError(f"{source} has a text in each line, and no columns. Name it .csv, .tsv or .jsonl.")
-            rows = (Row(f"{source}: line {number}", {TEXT: line.strip()}) for number, line in enumerate(read_lines(source)))
+            rows = (
+                Row(f"{source}: line {number}", {TEXT: line.strip()}) for number, line in enumerate(read_lines(source))
+            )
         else:
             rows = read_rows(source, has_header=self.has_header)
         while part := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-            kinds = {name: known.field(ID if name == self.id_column else name).type if known else None for name in names}
+            kinds = {name: known.get(ID if name == self.id_column else name) for name in names}
             yield pa.record_batch({name: _column(part, name, kinds[name]) for name in names})
 
 
@@ -169,7 +174,8 @@ class _Ids:
         order = np.argsort(hashes, kind="stable")
         twice = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
         if len(twice):
-            first, second = end - len(hashes) + order[twice[0] : twice[0] + 2]
+            earliest = twice[order[twice + 1].argmin()]
+            first, second = end - len(hashes) + order[earliest : earliest + 2]
             raise InputError(
                 f"The rows {first:,} and {second:,}, counted from 0, have the same id. Every text needs an id of its "
                 "own: remove one of them, or leave --id_column out."

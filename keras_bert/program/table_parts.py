@@ -1,10 +1,9 @@
 """A folder of parts, files of Arrow or Parquet with so many rows each, that are written one by one and never change.
 
 part-00003-of-00062.arrow   the rows from 3 * rows_per_part on, in batches of at most 4,096 rows
-parts.json                  the settings; parts of other settings are refused
+_parts.json                 the settings; parts of other settings are refused
 """
 
-import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,8 +13,7 @@ from keras_bert.program.atomic_output import PARTIAL, atomic_named_file, check_o
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object, write_json
 
-FORMATS = ("arrow", "parquet")
-SETTINGS_FILE, LOCK_FILE = "parts.json", ".lock"
+SETTINGS_FILE, LOCK_FILE = "_parts.json", ".lock"
 # Long texts come in batches of fewer rows.
 _BYTES_AT_ONCE = 1 << 26
 
@@ -27,7 +25,7 @@ class TableParts:
         folder: an empty or missing folder, or one with parts.
         num_rows: the number of rows of the table.
         rows_per_part: the number of rows of each part but the last.
-        format: one of `FORMATS`.
+        format: "arrow" or "parquet".
     """
 
     def __init__(self, folder: str, num_rows: int, rows_per_part: int, format: str):
@@ -52,8 +50,9 @@ class TableParts:
             InputError: the folder has other files, settings are not those of the parts in it, or a part is damaged or
                 of another model.
         """
-        said = {name.decode(): value for name, value in facts.items()}
-        settings = {"format": 1, "num_rows": self.num_rows, "rows_per_part": self.rows_per_part, **settings, **said}
+        of_model = {name.decode(): value for name, value in facts.items()}
+        own = {"file_format": self.format, "rows_per_part": self.rows_per_part, "num_rows": self.num_rows}
+        settings = {"format": 1, **of_model, **settings, **own}
         path = os.path.join(self.folder, SETTINGS_FILE)
         if not os.path.isfile(path):
             check_parts_folder(self.folder)
@@ -78,8 +77,10 @@ class TableParts:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path} is damaged ({error!s:.100}). Remove it and run again.") from None
         metadata = schema.metadata or {}
-        if number is None or num_rows != self.rows_of(number) or any(
-            metadata.get(key) != value.encode() for key, value in facts.items()
+        if (
+            number is None
+            or num_rows != self.rows_of(number)
+            or any(metadata.get(key) != value.encode() for key, value in facts.items())
         ):
             raise InputError(f"{path} is a part of another run or another model. Remove it, or give another folder.")
 
@@ -97,7 +98,7 @@ class TableParts:
 
 
 def check_parts_folder(folder: str) -> None:
-    """Checks, before the work, that a folder can get parts: it is empty or missing, or has `parts.json`.
+    """Checks, before the work, that a folder can get parts: it is empty or missing, or has `_parts.json`.
 
     Raises:
         InputError: it has other files only, or cannot be written.
@@ -111,9 +112,7 @@ def check_parts_folder(folder: str) -> None:
             os.makedirs(folder, exist_ok=True)
 
 
-def parts_of(
-    batches: Iterable[Any], rows_per_part: int, rows_at_once: int = 4096
-) -> Iterator[tuple[int, Any]]:
+def parts_of(batches: Iterable[Any], rows_per_part: int, rows_at_once: int = 4096) -> Iterator[tuple[int, Any]]:
     """Yields batches of at most so many rows, each with the number of its part.
 
     They depend on the rows and their part only, so that a part has the same bytes whoever writes it.
