@@ -34,7 +34,6 @@ query_server.py           texts -> answers of a model on a server
 run_flags.py              flags for devices, precision, a teacher and layers, shared by the training commands
 fine_tuning_flags.py      the flags that the fine-tuning commands share, and the work that they ask for
 asked_models.py           opens the model of a command: a checkpoint, or an exported folder; and rerankers
-table_answers.py          the flags and the work of both, in one process or several
 readable_answers.py       outputs of any exported model as text
 questions.py              flags and input lines of the commands that ask a model
 documentation_corpus.py   quickstart: writes a text from the documentation of installed packages

@@ -1,4 +1,4 @@
-"""Files of features: texts in, vectors of their tokens out. `run_scripts/table_answers.py` writes those of texts."""
+"""Files of features: texts in, vectors of their tokens out."""
 
 import json
 import os

@@ -4,6 +4,7 @@ part-00003-of-00062.arrow   the rows from 3 * rows_per_part on, in batches of at
 _parts.json                 the settings; parts of other settings are refused
 """
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -71,30 +72,25 @@ class TableParts:
         return [number for name, number in numbers.items() if name not in finished]
 
     def _check_part(self, name: str, number: int | None, facts: Mapping[bytes, str]) -> None:
+        from pyarrow import dataset  # only now: it takes a moment
+
         path = os.path.join(self.folder, name)
         try:
-            schema, num_rows = _read_footer(path, self.format)
+            found = dataset.dataset(path, format=self.format)
+            num_rows, metadata = found.count_rows(), found.schema.metadata or {}
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path} is damaged ({error!s:.100}). Remove it and run again.") from None
-        metadata = schema.metadata or {}
-        if (
-            number is None
-            or num_rows != self.rows_of(number)
-            or any(metadata.get(key) != value.encode() for key, value in facts.items())
-        ):
+        is_other = any(metadata.get(key) != value.encode() for key, value in facts.items())
+        if number is None or num_rows != self.rows_of(number) or is_other:
             raise InputError(f"{path} is a part of another run or another model. Remove it, or give another folder.")
 
     def write(self, number: int, batches: Iterable[Any]) -> None:
         """Writes a part from its batches, one by one. It appears whole or not at all; raises `InputError`."""
         path, writer = self.path(number), None
-        with atomic_named_file(path) as temporary, explain_write_errors(path):
-            try:
-                for batch in batches:
-                    writer = writer or _new_writer(temporary, batch.schema, self.format)
-                    writer.write_batch(batch)
-            finally:
-                if writer is not None:
-                    writer.close()
+        with atomic_named_file(path) as temporary, explain_write_errors(path), contextlib.ExitStack() as stack:
+            for batch in batches:
+                writer = writer or stack.enter_context(_new_writer(temporary, batch.schema, self.format))
+                writer.write_batch(batch)
 
 
 def check_parts_folder(folder: str) -> None:
@@ -137,15 +133,3 @@ def _new_writer(path: str, schema: Any, format: str) -> Any:
     from pyarrow import parquet
 
     return parquet.ParquetWriter(path, schema)
-
-
-def _read_footer(path: str, format: str) -> tuple[Any, int]:
-    """Returns the schema and the number of rows of a part."""
-    if format == "arrow":
-        with pa.memory_map(path) as source:
-            reader = pa.ipc.open_file(source)
-            return reader.schema, sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(path)
-    return file.schema_arrow, file.metadata.num_rows

@@ -14,7 +14,7 @@ from places import PROJECT
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 from run_scripts import embed_sentences, predict_table
-from run_scripts.table_answers import TableWork
+from run_scripts.predict_table import TableWork
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
@@ -138,7 +138,7 @@ def dies(path):
 
 @pytest.mark.slow
 def test_several_processes_write_the_same_parts(tmp_path):
-    from run_scripts.table_answers import _write_in_processes
+    from run_scripts.predict_table import _write_in_processes
 
     work, done = work_of(tmp_path, functools.partial(loaded, Lengths())), []
     work.write(work.model(), [0, 1, 2, 3], done.append)
