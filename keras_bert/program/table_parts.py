@@ -12,6 +12,7 @@ from typing import Any
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.atomic_output import PARTIAL, atomic_named_file, check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import remove_unheld
 from keras_bert.program.json_files import read_json_object, write_json
 
 SETTINGS_FILE, LOCK_FILE = "_parts.json", ".lock"
@@ -58,6 +59,7 @@ class TableParts:
         if not os.path.isfile(path):
             check_parts_folder(self.folder)
             write_json(path, settings)
+        remove_unheld(os.path.join(self.folder, name) for name in os.listdir(self.folder) if PARTIAL in name)
         stored = read_json_object(path)
         for name in {**settings, **stored}:
             if stored.get(name) != settings.get(name):

@@ -91,7 +91,7 @@ def test_a_command_that_was_stopped_goes_on_with_the_next_part(table, tmp_path, 
     assert printed.err.endswith("error: stopped by Ctrl-C\n")
     finished = contents(tmp_path / "out")
     assert sorted(finished) == ["_parts.json", "part-00000-of-00003.arrow"]
-    (tmp_path / "out" / ".part-00001-of-00003.arrow.partial-01234567").mkdir()  # as a kill leaves it
+    (tmp_path / "out" / ".part-00000-of-00003.arrow.partial-01234567").mkdir()  # as a kill leaves it
     monkeypatch.setattr(embed_sentences, "load_encoder", functools.partial(loaded, Lengths()))
     done_here(embed_sentences, *table, f"--output_dir={tmp_path}/out")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
