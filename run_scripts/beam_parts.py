@@ -1,4 +1,4 @@
-"""Writes the parts of a table with Apache Beam: the work of `table_answers.py` on many machines.
+"""Writes the parts of a table with Apache Beam: the work of `predict_table.py` on many machines.
 
 One worker reads the table; any worker answers the texts of a part and writes it. The table, the folder of the parts and
 the model have the same paths on all machines.
@@ -20,7 +20,7 @@ from keras_bert.program.long_work import long_work
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.serving.answer_batches import answer_facts
 from keras_bert.serving.beam import check_version
-from run_scripts.table_answers import TableWork, rows_at_once
+from run_scripts.predict_table import TableWork, has_token_vectors
 
 
 def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int], model: Any) -> None:
@@ -32,7 +32,7 @@ def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int]
     facts = answer_facts(model, work.role, **work.options)
     _ = (
         pipeline
-        | "OneWorker" >> beam.Create([rows_at_once(model)])
+        | "OneWorker" >> beam.Create([has_token_vectors(model)])
         | "ReadParts" >> beam.FlatMap(read_parts, work, numbers)
         | "SpreadParts" >> beam.Reshuffle()
         | "WriteParts" >> beam.ParDo(WritePart(work, facts))
@@ -41,9 +41,9 @@ def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int]
         wait_for(pipeline)
 
 
-def read_parts(num_rows: int, work: TableWork, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
-    """Yields each part with its number, as record batches of so many texts."""
-    for number, group in itertools.groupby(work.texts(numbers, num_rows), lambda part: part[0]):
+def read_parts(has_token_vectors: bool, work: TableWork, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
+    """Yields each part with its number, as record batches of texts."""
+    for number, group in itertools.groupby(work.texts(numbers, has_token_vectors), lambda part: part[0]):
         yield number, [batch for _, batch in group]
 
 

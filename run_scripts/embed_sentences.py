@@ -20,7 +20,7 @@ from absl import flags
 
 from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag, flags_by_name
-from run_scripts.table_answers import define_table_flags, write_table
+from run_scripts.predict_table import define_table_flags, write_table
 
 
 def define_flags() -> None:

@@ -30,7 +30,7 @@ def is_column_file(path: str) -> bool:
 
 
 def read_column_file(
-    path: str, column: str | None = None, open_file: Callable[[str], BinaryIO] = open_remote
+    path: str, columns: Sequence[str] | None = None, open_file: Callable[[str], BinaryIO] = open_remote
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """Yields the rows of a file one by one, each with the number of bytes of the file read so far.
 
@@ -41,33 +41,13 @@ def read_column_file(
     Args:
         path: a file on disk or a URL whose name ends in one of `COLUMN_SUFFIXES`. The file of a URL is first copied to
             this machine.
-        column: the only column to read; by default all.
+        columns: the columns to read; by default all.
         open_file: opens the file of a URL.
 
     Raises:
         InputError: there is no file or no such column, pyarrow is missing, or the file is damaged, is cut off or
             expands to too much.
     """
-    yield from _read(path, open_file, lambda source, is_parquet: _rows(source, is_parquet, column))
-
-
-def read_column_batches(
-    path: str, columns: Sequence[str], open_file: Callable[[str], BinaryIO] = open_remote
-) -> Iterator[Any]:
-    """Yields the rows of a file as `pyarrow.RecordBatch`, with their types; dictionaries of values are decoded.
-
-    Args:
-        path, open_file: as for `read_column_file`.
-        columns: the columns to read, in this order.
-
-    Raises:
-        InputError: as `read_column_file`.
-    """
-    yield from _read(path, open_file, lambda source, is_parquet: _checked_batches(source, is_parquet, columns))
-
-
-def _read(path: str, open_file: Callable[[str], BinaryIO], read: Callable) -> Iterator[Any]:
-    """Yields what `read` yields for the file and whether it is Parquet, and explains its errors."""
     if not is_remote(path) and not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
     try:
@@ -80,7 +60,7 @@ def _read(path: str, open_file: Callable[[str], BinaryIO], read: Callable) -> It
     with local_copy(path, open_file) as file:
         try:
             with pa.OSFile(file) as source:
-                yield from read(source, path.lower().endswith(".parquet"))
+                yield from _rows(source, path.lower().endswith(".parquet"), columns)
         except _Refused as error:
             raise InputError(f"{path} cannot be read: {error}.") from None
         except MemoryError:
@@ -97,33 +77,18 @@ class _Refused(Exception):
     """The file cannot be used; the message says why."""
 
 
-def _rows(source, is_parquet: bool, column: str | None) -> Iterator[tuple[dict[str, Any], int]]:
-    for schema, batch, position in _batches(source, is_parquet, None if column is None else [column]):
-        names, class_names = batch.schema.names, _class_names(schema)
-        values = [_values(batch.column(name), class_names.get(name)) for name in names]
-        for row in zip(*values, strict=True):
-            yield dict(zip(names, row, strict=True)), position
-
-
-def _checked_batches(source, is_parquet: bool, columns: Sequence[str]) -> Iterator[Any]:
-    for _, batch, _ in _batches(source, is_parquet, columns):
-        batch.validate(full=True)
-        yield batch
-
-
-def _batches(source, is_parquet: bool, columns: Sequence[str] | None) -> Iterator[tuple[Any, Any, int]]:
-    """Yields the schema of the file, a batch of some columns, and the number of bytes that were read so far."""
-    import pyarrow as pa
-
+def _rows(source, is_parquet: bool, wanted: Sequence[str] | None) -> Iterator[tuple[dict[str, Any], int]]:
     size, num_bytes = source.size(), 0
     schema, read = _open_parquet(source, size) if is_parquet else _open_arrow(source, size)
-    names = _readable_columns(schema, columns)
+    names, class_names = _readable_columns(schema, wanted), _class_names(schema)
     for position, batch in read(names):
-        found = {name: _decoded(batch.column(name)) for name in names}
-        num_bytes += sum(values.nbytes for values in found.values())
+        columns = [_decoded(batch.column(name)) for name in names]
+        num_bytes += sum(values.nbytes for values in columns)
         if num_bytes > _FREELY_EXPANDED + _MOST_EXPANSION * size:
             raise _Refused(f"its {size:,} bytes stand for more than {_FREELY_EXPANDED:,} bytes")
-        yield schema, pa.record_batch(found), position
+        values = [_values(*one) for one in zip(columns, map(class_names.get, names), strict=True)]
+        for row in zip(*values, strict=True):
+            yield dict(zip(names, row, strict=True)), position
 
 
 def _open_parquet(source, size: int):
@@ -210,18 +175,16 @@ def _named(value, names: list[str] | None):
 
 
 def _decoded(column):
-    """Returns a column without a dictionary of values."""
+    """Returns a column without a dictionary of values, and moments as text: pyarrow needs pandas for nanoseconds."""
     import pyarrow as pa
 
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
 
 
 def _values(column, class_names: list[str] | None) -> list:
-    """Returns the values of a column as JSON has them, moments as text: pyarrow needs pandas for nanoseconds."""
-    import pyarrow as pa
-
-    if pa.types.is_temporal(column.type):
-        column = column.cast(pa.string())
+    """Returns the values of a column as JSON has them."""
     return [_named(_plain(value), class_names) for value in column.to_pylist()]
 
 

@@ -1,10 +1,10 @@
 """A folder of parts, files of Arrow or Parquet with so many rows each, that are written one by one and never change.
 
 part-00003-of-00062.arrow   the rows from 3 * rows_per_part on, in batches of at most 4,096 rows
-parts.json                  the settings; parts of other settings are refused
+_parts.json                 the settings; parts of other settings are refused
 """
 
-import functools
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,11 +12,10 @@ from typing import Any
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.atomic_output import PARTIAL, atomic_named_file, check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import remove_unheld
 from keras_bert.program.json_files import read_json_object, write_json
 
-FORMATS = ("arrow", "parquet")
-SETTINGS_FILE, LOCK_FILE = "parts.json", ".lock"
-ROWS_AT_ONCE = 4096
+SETTINGS_FILE, LOCK_FILE = "_parts.json", ".lock"
 # Long texts come in batches of fewer rows.
 _BYTES_AT_ONCE = 1 << 26
 
@@ -28,7 +27,7 @@ class TableParts:
         folder: an empty or missing folder, or one with parts.
         num_rows: the number of rows of the table.
         rows_per_part: the number of rows of each part but the last.
-        format: one of `FORMATS`.
+        format: "arrow" or "parquet".
     """
 
     def __init__(self, folder: str, num_rows: int, rows_per_part: int, format: str):
@@ -53,12 +52,14 @@ class TableParts:
             InputError: the folder has other files, settings are not those of the parts in it, or a part is damaged or
                 of another model.
         """
-        said = {name.decode(): value for name, value in facts.items()}
-        settings = {"format": 1, "num_rows": self.num_rows, "rows_per_part": self.rows_per_part, **settings, **said}
+        of_model = {name.decode(): value for name, value in facts.items()}
+        own = {"file_format": self.format, "rows_per_part": self.rows_per_part, "num_rows": self.num_rows}
+        settings = {"format": 1, **of_model, **settings, **own}
         path = os.path.join(self.folder, SETTINGS_FILE)
         if not os.path.isfile(path):
             check_parts_folder(self.folder)
             write_json(path, settings)
+        remove_unheld(os.path.join(self.folder, name) for name in os.listdir(self.folder) if PARTIAL in name)
         stored = read_json_object(path)
         for name in {**settings, **stored}:
             if stored.get(name) != settings.get(name):
@@ -73,32 +74,29 @@ class TableParts:
         return [number for name, number in numbers.items() if name not in finished]
 
     def _check_part(self, name: str, number: int | None, facts: Mapping[bytes, str]) -> None:
+        from pyarrow import dataset  # only now: it takes a moment
+
         path = os.path.join(self.folder, name)
         try:
-            schema, num_rows = _read_footer(path, self.format)
+            found = dataset.dataset(path, format=self.format)
+            num_rows, metadata = found.count_rows(), found.schema.metadata or {}
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path} is damaged ({error!s:.100}). Remove it and run again.") from None
-        metadata = schema.metadata or {}
-        if number is None or num_rows != self.rows_of(number) or any(
-            metadata.get(key) != value.encode() for key, value in facts.items()
-        ):
+        is_other = any(metadata.get(key) != value.encode() for key, value in facts.items())
+        if number is None or num_rows != self.rows_of(number) or is_other:
             raise InputError(f"{path} is a part of another run or another model. Remove it, or give another folder.")
 
     def write(self, number: int, batches: Iterable[Any]) -> None:
         """Writes a part from its batches, one by one. It appears whole or not at all; raises `InputError`."""
         path, writer = self.path(number), None
-        with atomic_named_file(path) as temporary, explain_write_errors(path):
-            try:
-                for batch in batches:
-                    writer = writer or _new_writer(temporary, batch.schema, self.format)
-                    writer.write_batch(batch)
-            finally:
-                if writer is not None:
-                    writer.close()
+        with atomic_named_file(path) as temporary, explain_write_errors(path), contextlib.ExitStack() as stack:
+            for batch in batches:
+                writer = writer or stack.enter_context(_new_writer(temporary, batch.schema, self.format))
+                writer.write_batch(batch)
 
 
 def check_parts_folder(folder: str) -> None:
-    """Checks, before the work, that a folder can get parts: it is empty or missing, or has `parts.json`.
+    """Checks, before the work, that a folder can get parts: it is empty or missing, or has `_parts.json`.
 
     Raises:
         InputError: it has other files only, or cannot be written.
@@ -112,9 +110,7 @@ def check_parts_folder(folder: str) -> None:
             os.makedirs(folder, exist_ok=True)
 
 
-def parts_of(
-    batches: Iterable[Any], rows_per_part: int, rows_at_once: int = ROWS_AT_ONCE
-) -> Iterator[tuple[int, Any]]:
+def parts_of(batches: Iterable[Any], rows_per_part: int, rows_at_once: int = 4096) -> Iterator[tuple[int, Any]]:
     """Yields batches of at most so many rows, each with the number of its part.
 
     They depend on the rows and their part only, so that a part has the same bytes whoever writes it.
@@ -139,15 +135,3 @@ def _new_writer(path: str, schema: Any, format: str) -> Any:
     from pyarrow import parquet
 
     return parquet.ParquetWriter(path, schema)
-
-
-def _read_footer(path: str, format: str) -> tuple[Any, int]:
-    """Returns the schema and the number of rows of a part."""
-    if format == "arrow":
-        with pa.memory_map(path) as source:
-            reader = pa.ipc.open_file(source)
-            return reader.schema, sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(path)
-    return file.schema_arrow, file.metadata.num_rows

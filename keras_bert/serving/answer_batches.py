@@ -102,7 +102,9 @@ def _answering(model: Any, role: str | None, options: Mapping[str, Any]) -> Call
     if not hasattr(model, "encode_document"):
         prompt = {"prompt": model.prompt_for(role)} if role else {}
         return functools.partial(model.encode, on_progress=_no_progress, **{**prompt, **options})
-    method = model.encode if role is None and hasattr(model, "encode") else getattr(model, f"encode_{role or 'document'}")
+    method = (
+        model.encode if role is None and hasattr(model, "encode") else getattr(model, f"encode_{role or 'document'}")
+    )
     return functools.partial(method, on_progress=_no_progress, **options)
 
 

@@ -206,5 +206,5 @@ def test_a_worker_with_another_model_writes_nothing(table, tmp_path, refused_her
     monkeypatch.setattr(beam_parts, "answer_facts", lambda *arguments, **options: next(facts))
     output = refused_here(embed_sentences, *table, f"--output_dir={tmp_path / 'parts'}", "--", "--runner=DirectRunner")
     assert "is another model on a worker than here. Give all machines the same folder" in output.err
-    assert "parts.json" in contents(tmp_path / "parts")
+    assert "_parts.json" in contents(tmp_path / "parts")
     assert not any(name.startswith("part-") for name in contents(tmp_path / "parts"))
