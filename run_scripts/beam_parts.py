@@ -27,7 +27,8 @@ def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int]
     """Writes the parts with these numbers, and waits for the end; `model` is that of `work`.
 
     Raises:
-        InputError: as `TableWork.write`; or a worker has another model, or another version of this package.
+        InputError: as `TableWork.write`; the pipeline ended early; or a worker has another model, or another version
+            of this package.
     """
     facts = answer_facts(model, work.role, **work.options)
     _ = (
@@ -38,7 +39,9 @@ def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int]
         | "WriteParts" >> beam.ParDo(WritePart(work, facts))
     )
     with long_work(f"writing {len(numbers):,} parts with Beam"):
-        wait_for(pipeline)
+        state = wait_for(pipeline)
+    if missing := [number for number in numbers if not os.path.exists(work.parts.path(number))]:
+        raise InputError(f"The pipeline ended as {state} without {len(missing):,} parts. Run the command again.")
 
 
 def read_parts(has_token_vectors: bool, work: TableWork, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
@@ -65,7 +68,10 @@ class WritePart(beam.DoFn):
         return model
 
     def process(self, element: tuple[int, list[Any]]) -> None:
-        number, batches = element
-        if not os.path.exists(self._work.parts.path(number)):
-            self._work.parts.write(number, self._work.answers(self._model, batches))
-            Metrics.counter("keras_bert", "num_rows").inc(sum(map(len, batches)))
+        (number, batches), parts = element, self._work.parts
+        num_rows = sum(map(len, batches))
+        if num_rows != parts.rows_of(number):
+            raise InputError("The table has fewer rows than when it was checked. Run the command again.")
+        if not os.path.exists(parts.path(number)):
+            parts.write(number, self._work.answers(self._model, batches))
+            Metrics.counter("keras_bert", "num_rows").inc(num_rows)

@@ -22,6 +22,7 @@ from apache_beam.ml.inference.base import KeyedModelHandler, RunInference  # noq
 from apache_beam.ml.rag.types import EmbeddableItem  # noqa: E402
 from apache_beam.ml.transforms.base import MLTransform  # noqa: E402
 
+from data_prep.finetuning.text_batches import TextTable  # noqa: E402
 from data_prep.pretraining.beam_runner import new_pipeline, wait_for  # noqa: E402
 from keras_bert.serving.beam import LoadedModelHandler, TextEmbeddings  # noqa: E402
 
@@ -208,3 +209,13 @@ def test_a_worker_with_another_model_writes_nothing(table, tmp_path, refused_her
     assert "is another model on a worker than here. Give all machines the same folder" in output.err
     assert "_parts.json" in contents(tmp_path / "parts")
     assert not any(name.startswith("part-") for name in contents(tmp_path / "parts"))
+
+
+def test_a_table_that_lost_rows_since_it_was_checked_is_refused(table, tmp_path, refused_here, monkeypatch):
+    batches = TextTable.batches
+    for kept, message in ((10, "The table has fewer rows than when"), (9, "ended as DONE without 1 parts. Run the")):
+        monkeypatch.setattr(TextTable, "batches", lambda self, kept=kept: (one[:kept] for one in batches(self)))
+        output = refused_here(
+            embed_sentences, *table, f"--output_dir={tmp_path / 'parts'}", "--", "--runner=FnApiRunner"
+        )
+        assert message in output.err
