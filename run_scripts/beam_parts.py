@@ -20,11 +20,16 @@ from keras_bert.program.long_work import long_work
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.serving.answer_batches import answer_facts
 from keras_bert.serving.beam import check_version
-from run_scripts.predict_table import TableWork, has_token_vectors
+from run_scripts.predict_table import has_token_vectors
 
 
-def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int], model: Any) -> None:
-    """Writes the parts with these numbers, and waits for the end; `model` is that of `work`.
+def write_parts(pipeline: beam.Pipeline, work: Any, numbers: Sequence[int], model: Any) -> None:
+    """Writes the parts with these numbers, and waits for the end.
+
+    Args:
+        work: a `TableWork`. Beam reads annotations, and that class may be one of `__main__`.
+        numbers: the parts to write.
+        model: the model of `work`.
 
     Raises:
         InputError: as `TableWork.write`; the pipeline ended early; or a worker has another model, or another version
@@ -44,7 +49,7 @@ def write_parts(pipeline: beam.Pipeline, work: TableWork, numbers: Sequence[int]
         raise InputError(f"The pipeline ended as {state} without {len(missing):,} parts. Run the command again.")
 
 
-def read_parts(has_token_vectors: bool, work: TableWork, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
+def read_parts(has_token_vectors: bool, work: Any, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
     """Yields each part with its number, as record batches of texts."""
     for number, group in itertools.groupby(work.texts(numbers, has_token_vectors), lambda part: part[0]):
         yield number, [batch for _, batch in group]
@@ -53,7 +58,7 @@ def read_parts(has_token_vectors: bool, work: TableWork, numbers: Sequence[int])
 class WritePart(beam.DoFn):
     """Answers the texts of a part and writes it, unless an earlier attempt of the same bundle has."""
 
-    def __init__(self, work: TableWork, facts: Mapping[bytes, str]):
+    def __init__(self, work: Any, facts: Mapping[bytes, str]):
         self._work, self._facts, self._version, self._shared = work, facts, keras_bert.__version__, Shared()
 
     def setup(self):
