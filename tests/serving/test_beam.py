@@ -36,14 +36,21 @@ def exports(tmp_path_factory):
     return folder
 
 
+RESULTS = []
+
+
+def keep(result):
+    RESULTS.append(result)  # a list of the module: Beam pickles lists of functions
+
+
 def results_of(elements, transform, *beam_options):
     """Returns what a transform makes of elements, which come in two bundles."""
-    found = []
+    RESULTS.clear()
     pipeline = new_pipeline(beam_options)
     bundles = [pipeline | f"Part{n}" >> beam.Create(elements[n::2]) for n in range(2)]
-    _ = bundles | beam.Flatten() | transform | beam.combiners.ToList() | beam.Map(found.extend)
+    _ = bundles | beam.Flatten() | transform | beam.Map(keep)
     wait_for(pipeline)
-    return found
+    return [*RESULTS]
 
 
 class FailsOnce(LoadedModelHandler):
@@ -95,6 +102,7 @@ def test_sparse_vectors_are_rows(exports):
     np.testing.assert_allclose([found[text] for text in TEXTS], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:keys will default to True in jsonpickle:DeprecationWarning")  # Beam writes with it
 def test_columns_and_chunks_get_vectors(exports, tmp_path):
     path = exports / "sentence encoder"
     vectors = load(path).encode(TEXTS, prompt="query")
