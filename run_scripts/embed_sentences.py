@@ -30,9 +30,9 @@ def define_flags() -> None:
 
 
 def main():
-    pooling = flags.FLAGS.pooling
+    arguments = {"pooling": [flags.FLAGS.pooling]} if flags.FLAGS.pooling else {}
     options = flags_by_name("normalize", "prompt", "dimensions", "max_seq_length", "batch_size")
-    write_table(load_encoder, {"pooling": [pooling]} if pooling else {}, flags.FLAGS.role, options)
+    write_table(load_encoder, options, arguments, flags.FLAGS.role, makes_vectors=True)
 
 
 def load_encoder(path: str, **arguments):

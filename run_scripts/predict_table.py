@@ -64,9 +64,8 @@ class TableWork:
     Attributes:
         table: a `TextTable`.
         parts: the `TableParts`; None before the table is read.
-        load: a function of the path, of constructor arguments, and of keyword arguments for `serving.load`; returns the
-            model.
-        arguments: constructor arguments of the model.
+        load: a function of the path of a checkpoint and of constructor arguments that returns the model.
+        arguments: these constructor arguments.
         runtime: keyword arguments of `serving.load`; None if the path is no export.
         role, options: as for `answer_batches`.
     """
@@ -124,8 +123,20 @@ def _taken(answers: Iterator[Any], num_rows: int, report: Callable[[int], Any], 
         yield batch
 
 
-def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, options: Mapping[str, Any]) -> None:
-    """Does the work that the flags of `define_table_flags` ask for; the arguments are those of `TableWork`."""
+def write_table(
+    load: Callable,
+    options: Mapping[str, Any],
+    arguments: Mapping[str, Any] = {},
+    role: str | None = None,
+    *,
+    makes_vectors: bool = False,
+) -> None:
+    """Does the work that the flags of `define_table_flags` ask for.
+
+    Args:
+        load, options, arguments, role: those of `TableWork`; options that are None are left out.
+        makes_vectors: whether the model must make vectors. Raises `InputError` if it does not.
+    """
     from keras_bert.program.table_parts import LOCK_FILE, TableParts, check_parts_folder
 
     given = flags.FLAGS
@@ -142,6 +153,8 @@ def write_table(load: Callable, arguments: Mapping[str, Any], role: str | None, 
     work = TableWork(table, load, path, arguments, runtime, role, options)
     with only_writer(os.path.join(folder, LOCK_FILE)):
         model = work.model()
+        if makes_vectors and not hasattr(model, "encode") and not hasattr(model, "encode_document"):
+            raise InputError(f"{path} is a {model.kind}, which makes no vectors. Use predict_table for its answers.")
         facts = answer_facts(model, role, **options)
         with long_work(f"reading {','.join(given.input_file)}"):
             rows = table.facts
@@ -214,7 +227,7 @@ def define_flags() -> None:
 
 
 def main():
-    write_table(load_model, {}, None, flags_by_name("max_seq_length", "batch_size"))
+    write_table(load_model, flags_by_name("max_seq_length", "batch_size"))
 
 
 def load_model(path: str) -> Any:
