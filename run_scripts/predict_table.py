@@ -129,13 +129,13 @@ def write_table(
     arguments: Mapping[str, Any] = {},
     role: str | None = None,
     *,
-    makes_vectors: bool = False,
+    is_encoder: bool = False,
 ) -> None:
     """Does the work that the flags of `define_table_flags` ask for.
 
     Args:
         load, options, arguments, role: those of `TableWork`; options that are None are left out.
-        makes_vectors: whether the model must make vectors. Raises `InputError` if it does not.
+        is_encoder: whether the model must make vectors. Raises `InputError` if it does not.
     """
     from keras_bert.program.table_parts import LOCK_FILE, TableParts, check_parts_folder
 
@@ -144,7 +144,7 @@ def write_table(
     check_parts_folder(folder)
     is_export = takes_runtime_flags(path, arguments=arguments)
     from data_prep.finetuning.text_batches import TextTable
-    from keras_bert.serving.answer_batches import answer_facts
+    from keras_bert.serving.answer_batches import answer_facts, makes_vectors
 
     runtime = flags_by_name("runtime", "precision") if is_export else None
     names = ("text_columns", "id_column", "columns", "has_header", "skip_missing")
@@ -153,7 +153,7 @@ def write_table(
     work = TableWork(table, load, path, arguments, runtime, role, options)
     with only_writer(os.path.join(folder, LOCK_FILE)):
         model = work.model()
-        if makes_vectors and not hasattr(model, "encode") and not hasattr(model, "encode_document"):
+        if is_encoder and not makes_vectors(model):
             raise InputError(f"{path} is a {model.kind}, which makes no vectors. Use predict_table for its answers.")
         facts = answer_facts(model, role, **options)
         with long_work(f"reading {','.join(given.input_file)}"):
