@@ -4,6 +4,7 @@ One worker reads the table; any worker answers the texts of a part and writes it
 the model have the same paths on all machines.
 """
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ def write_parts(pipeline: beam.Pipeline, work: Any, numbers: Sequence[int], mode
         InputError: as `TableWork.write`; the pipeline ended early; or a worker has another model, or another version
             of this package.
     """
+    if work.runtime is not None:  # "auto" may be another on a worker
+        work = dataclasses.replace(work, runtime={**work.runtime, "runtime": model.runtime.name})
     facts = answer_facts(model, work.role, **work.options)
     _ = (
         pipeline

@@ -32,9 +32,9 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    pooling = flags.FLAGS.pooling
+    arguments = {"pooling": [flags.FLAGS.pooling]} if flags.FLAGS.pooling else {}
     options = flags_by_name("normalize", "prompt", "dimensions", "max_seq_length", "batch_size")
-    write_table(load_encoder, {"pooling": [pooling]} if pooling else {}, flags.FLAGS.role, options, beam_options)
+    write_table(load_encoder, options, arguments, flags.FLAGS.role, is_encoder=True, beam_options=beam_options)
 
 
 def load_encoder(path: str, **arguments):
@@ -42,12 +42,12 @@ def load_encoder(path: str, **arguments):
     from keras_bert.checkpoints.formats import read_checkpoint
     from keras_bert.checkpoints.model_classes import class_for
     from keras_bert.checkpoints.pretrained import model_of
+    from keras_bert.serving.answer_batches import makes_vectors
     from keras_bert.tasks.embedding.model import SentenceEncoder
 
     checkpoint = read_checkpoint(path)
     own_class = class_for(checkpoint)[0]
-    makes_vectors = hasattr(own_class, "encode") or hasattr(own_class, "encode_document")
-    is_own = makes_vectors and not arguments and not checkpoint.tells("SentenceEncoder")
+    is_own = makes_vectors(own_class) and not arguments and not checkpoint.tells("SentenceEncoder")
     return model_of(own_class if is_own else SentenceEncoder, checkpoint, **arguments)
 
 

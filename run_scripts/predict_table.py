@@ -64,9 +64,8 @@ class TableWork:
     Attributes:
         table: a `TextTable`.
         parts: the `TableParts`; None before the table is read.
-        load: a function of the path, of constructor arguments, and of keyword arguments for `serving.load`; returns the
-            model.
-        arguments: constructor arguments of the model.
+        load: a function of the path of a checkpoint and of constructor arguments that returns the model.
+        arguments: these constructor arguments.
         runtime: keyword arguments of `serving.load`; None if the path is no export.
         role, options: as for `answer_batches`.
     """
@@ -139,15 +138,18 @@ def _taken(answers: Iterator[Any], num_rows: int, report: Callable[[int], Any], 
 
 def write_table(
     load: Callable,
-    arguments: Mapping[str, Any],
-    role: str | None,
     options: Mapping[str, Any],
+    arguments: Mapping[str, Any] = {},
+    role: str | None = None,
+    *,
+    is_encoder: bool = False,
     beam_options: Sequence[str] = (),
 ) -> None:
     """Does the work that the flags of `define_table_flags` ask for.
 
     Args:
-        load, arguments, role, options: as for `TableWork`.
+        load, options, arguments, role: those of `TableWork`; options that are None are left out.
+        is_encoder: whether the model must make vectors. Raises `InputError` if it does not.
         beam_options: `--runner=...` and other options of Beam, which then writes the parts.
     """
     from data_prep.pretraining.beam_runner import new_pipeline
@@ -162,7 +164,7 @@ def write_table(
     check_parts_folder(folder)
     is_export = takes_runtime_flags(path, arguments=arguments)
     from data_prep.finetuning.text_batches import TextTable
-    from keras_bert.serving.answer_batches import answer_facts
+    from keras_bert.serving.answer_batches import answer_facts, makes_vectors
 
     runtime = flags_by_name("runtime", "precision") if is_export else None
     names = ("text_columns", "id_column", "columns", "has_header", "skip_missing")
@@ -171,6 +173,8 @@ def write_table(
     work = TableWork(table, load, path, arguments, runtime, role, options)
     with only_writer(os.path.join(folder, LOCK_FILE)):
         model = work.model()
+        if is_encoder and not makes_vectors(model):
+            raise InputError(f"{path} is a {model.kind}, which makes no vectors. Use predict_table for its answers.")
         facts = answer_facts(model, role, **options)
         with long_work(f"reading {','.join(given.input_file)}"):
             rows = table.facts
@@ -180,18 +184,24 @@ def write_table(
         if is_export:
             settings |= {"runtime": model.runtime.name, "precision": model.runtime.precision}
         numbers = parts.unfinished({**settings, "rows_sha256": rows.rows_sha256}, facts)
-        if pipeline is not None:
-            from run_scripts.beam_parts import write_parts
-
-            write_parts(pipeline, work, numbers, model)
-        else:
-            num_finished = parts.num_rows - sum(map(parts.rows_of, numbers))
-            with progress_bar(total=parts.num_rows, initial=num_finished, unit=" rows", mininterval=1) as bar:
-                if given.workers == 1 or len(numbers) < 2:
-                    work.write(model, numbers, bar.update)
-                else:
-                    _write_in_processes(work, numbers, given.workers, bar.update)
+        _write_parts(work, model, numbers, pipeline)
     print(f"{folder}: {parts.num_rows:,} rows in {parts.num_parts:,} parts")
+
+
+def _write_parts(work: TableWork, model: Any, numbers: Sequence[int], pipeline: Any) -> None:
+    """Writes parts with a pipeline of Beam if there is one, or in as many processes as --workers says."""
+    if pipeline is not None:
+        from run_scripts.beam_parts import write_parts
+
+        write_parts(pipeline, work, numbers, model)
+        return
+    parts, num_workers = work.parts, flags.FLAGS.workers
+    num_finished = parts.num_rows - sum(map(parts.rows_of, numbers))
+    with progress_bar(total=parts.num_rows, initial=num_finished, unit=" rows", mininterval=1) as bar:
+        if num_workers == 1 or len(numbers) < 2:
+            work.write(model, numbers, bar.update)
+        else:
+            _write_in_processes(work, numbers, num_workers, bar.update)
 
 
 def _write_in_processes(work: TableWork, numbers: Sequence[int], num_workers: int, report: Callable) -> None:
@@ -248,7 +258,7 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    write_table(load_model, {}, None, flags_by_name("max_seq_length", "batch_size"), beam_options)
+    write_table(load_model, flags_by_name("max_seq_length", "batch_size"), beam_options=beam_options)
 
 
 def load_model(path: str) -> Any:

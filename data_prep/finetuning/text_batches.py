@@ -115,7 +115,7 @@ class TextTable:
         rows = (values for _, values in self._rows() if not self._lacks_text(values))
         while part := list(itertools.islice(rows, _ROWS_AT_ONCE)):
             columns = zip(types.items(), zip(*part, strict=True), strict=True)
-            yield pa.record_batch({name: pa.array(values, kind) for (name, kind), values in columns})
+            yield pa.record_batch({name: pa.array(list(values), kind) for (name, kind), values in columns})
 
     @functools.cached_property
     def _names(self) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert.embeddings.index_columns import TEXT, VECTOR
 from keras_bert.embeddings.index_files import FINGERPRINT
-from keras_bert.embeddings.model_fingerprint import answers_fingerprint
+from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label
@@ -89,15 +89,23 @@ def answer_facts(model: Any, role: str | None = None, **options: Any) -> dict[by
         facts["prompt"] = model.prompt(model.prompt_for(role) if role and name is None else name)
     if hasattr(model, "normalize"):
         facts["normalize"] = model.normalize if options.get("normalize") is None else options["normalize"]
-    return {FINGERPRINT: answers_fingerprint(model), **{name.encode(): str(value) for name, value in facts.items()}}
+    return {
+        FINGERPRINT: model_fingerprint(model, of_answers=True),
+        **{name.encode(): str(value) for name, value in facts.items()},
+    }
+
+
+def makes_vectors(model: Any) -> bool:
+    """Returns whether a model, or a class of models, turns texts into vectors."""
+    return hasattr(model, "prompt_for") and (hasattr(model, "encode") or hasattr(model, "encode_document"))
 
 
 def _answering(model: Any, role: str | None, options: Mapping[str, Any]) -> Callable:
     """Returns the function from texts to vectors or answers."""
-    makes_vectors = hasattr(model, "encode") or hasattr(model, "encode_document")
-    if role not in (None, "query", "document") or (role and not makes_vectors):
+    is_encoder = makes_vectors(model)
+    if role not in (None, "query", "document") or (role and not is_encoder):
         raise InputError(f"role is query or document, for models that make vectors. Received: {role!r:.100}")
-    if not makes_vectors:
+    if not is_encoder:
         return functools.partial(model.predict, verbose=0, **options)
     if not hasattr(model, "encode_document"):
         prompt = {"prompt": model.prompt_for(role)} if role else {}

@@ -176,12 +176,13 @@ def test_a_killed_command_writes_the_same_bytes(tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_predict_table_writes_the_answers_of_predict(tmp_path, done_here, monkeypatch):
+def test_predict_table_writes_the_answers_of_predict(tmp_path, done_here, refused_here, monkeypatch):
     from tiny_models import make_model  # only now: it needs TensorFlow
 
     model = make_model("pairs")
     (tmp_path / "rows.csv").write_text("a,b\nthe fox,of\nand,the\n")
     monkeypatch.setattr(predict_table, "load_model", functools.partial(loaded, model))
+    monkeypatch.setattr(embed_sentences, "load_encoder", functools.partial(loaded, model))
     flags = f"--init_checkpoint={tmp_path}", f"--input_file={tmp_path}/rows.csv", "--text_columns=a,b", "--columns=b"
     done_here(predict_table, *flags, f"--output_dir={tmp_path}/out", "--max_seq_length=20")
     rows = read(tmp_path / "out")
@@ -189,3 +190,5 @@ def test_predict_table_writes_the_answers_of_predict(tmp_path, done_here, monkey
     assert rows.column_names == ["id", "b", "label", "probability", "probabilities"]
     assert rows["label"].to_pylist() == [answer.label for answer in expected]
     np.testing.assert_allclose(rows["probability"].to_numpy(), [answer.probability for answer in expected], atol=1e-6)
+    printed = refused_here(embed_sentences, *flags, f"--output_dir={tmp_path}/vectors")
+    assert "is a SequenceClassifier, which makes no vectors. Use predict_table" in printed.err
