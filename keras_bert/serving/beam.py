@@ -28,7 +28,7 @@ class LoadedModelHandler(ModelHandler[Any, PredictionResult, Any]):
 
     An element is a text or, for tasks with several columns, a tuple such as `(question, context)`. Each result is a
     `PredictionResult` of the element, what the method returns for it, and the path. The options of the method are
-    Beam's `inference_args`. `KeyedModelHandler` keeps the keys of elements.
+    Beam's `inference_args`. `KeyedModelHandler` keeps the keys of elements. A pipeline:
 
         handler = LoadedModelHandler("exports/minilm", method="encode")
         results = texts | RunInference(handler, inference_args={"prompt": "query"})
@@ -109,7 +109,7 @@ def _check_options(verb: Any, given: Mapping[str, Any]) -> None:
 
 
 class TextEmbeddings(EmbeddingsManager):
-    """Puts the vectors of texts in the place of columns, in Beam's `MLTransform`, or into the chunks of its RAG types.
+    """Puts the vectors of texts in the place of columns, in Beam's `MLTransform`, or into the chunks of its RAG types:
 
         embeddings = TextEmbeddings("exports/minilm", columns=["title", "body"])
         rows | MLTransform(write_artifact_location=folder).with_transform(embeddings)

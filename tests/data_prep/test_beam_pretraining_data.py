@@ -19,6 +19,7 @@ from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
+from run_scripts import embed_sentences, predict_table
 
 HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
 
@@ -41,6 +42,23 @@ def test_without_beam_the_command_says_what_to_install(vocab_file, text):
         pytest.skip("apache_beam is installed")
     with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[beam\]'"):
         beam_pretraining_data(text, vocab_file, output_dir="records")
+
+
+def test_the_commands_about_tables_say_what_beam_cannot_do(refused_here, text, tmp_path):
+    flags = [f"--init_checkpoint={tmp_path}", f"--input_file={text}"]
+    cases = [
+        (
+            f"--output_dir={tmp_path / 'a'}",
+            "--workers has no effect with a runner of Beam. Leave it out",
+            "--workers=2",
+        ),
+        ("--output_dir=gs://bucket/a", "folder on this disk, or one that all machines share. Received: gs://bucket/a"),
+        (f"--output_dir={tmp_path / 'a'}", "Beam does not accept --runner=R" if HAS_BEAM else "needs Apache Beam"),
+    ]
+    for output, message, *others in cases:
+        for command in (embed_sentences, predict_table):
+            assert message in refused_here(command, *flags, output, *others, "--", "--runner=R").err
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_command_passes_on_all_its_flags(vocab_file, text):
