@@ -133,10 +133,8 @@ class TextEmbeddings(EmbeddingsManager):
         inference_args: Mapping[str, Any] | None = None,
         **options: Any,
     ):
-        if columns is None:
-            super().__init__(type_adapter=create_rag_adapter(), inference_args=dict(inference_args or {}))
-        else:
-            super().__init__(columns=list(columns), inference_args=dict(inference_args or {}))
+        arguments = dict(inference_args or {})
+        super().__init__(columns=columns and list(columns), type_adapter=create_rag_adapter(), inference_args=arguments)
         self._handler = _EmbeddingHandler(path, self.type_adapter, **options)
 
     def get_model_handler(self) -> ModelHandler:
