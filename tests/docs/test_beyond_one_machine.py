@@ -13,7 +13,6 @@ import pytest
 from places import DOCS, PROJECT
 from portable_answers import TEXTS
 from pyarrow import parquet
-from tiny_models import make_model
 
 from keras_bert.serving import load
 
@@ -34,6 +33,8 @@ def test_the_program_writes_the_vectors_of_encode(name, tmp_path):
     python = os.environ.get(PYTHONS[name])
     if not python:
         pytest.skip(f"{PYTHONS[name]} names no Python that has {name}")
+    from tiny_models import make_model  # only now: it imports TensorFlow
+
     make_model("sentence encoder").export_for_serving(tmp_path / "exports" / "minilm", format="onnx")
     (tmp_path / "texts").mkdir()
     texts = [f"{text} {number}" for number, text in enumerate(TEXTS)]
