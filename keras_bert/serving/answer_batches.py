@@ -34,13 +34,11 @@ def answer_batches(
 ) -> Iterator[Any]:
     """Returns each `pyarrow.RecordBatch` with the vectors or the answers of its texts in further columns.
 
-    | model | further columns |
-    |---|---|
-    | `SentenceEncoder` | `vector`: `FixedSizeList<float>[D]` |
-    | `SparseEncoder` | `indices`: `List<int32>`, token ids, and `values`: `List<float>` |
-    | `MultiVectorEncoder` | `vectors`: `List<FixedSizeList<float>[D]>`, one for each token |
-    | `CrossEncoder` | `score`: float |
-    | any other | the fields of its answers, such as `label` and `probability`; probabilities by label are a map |
+    * of a `SentenceEncoder` `vector`, `FixedSizeList<float>[D]`;
+    * of a `SparseEncoder` `indices`, `List<int32>`, token ids, and `values`, `List<float>`;
+    * of a `MultiVectorEncoder` `vectors`, `List<FixedSizeList<float>[D]>`, one for each token;
+    * of a `CrossEncoder` `score`, float;
+    * of other models the fields of their answers, such as `label` and `probability`. Probabilities by label are a map.
 
     The metadata of the schema say which model that was (`model_sha256`, `model_kind`), its prompt and options.
 

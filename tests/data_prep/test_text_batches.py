@@ -2,6 +2,7 @@
 
 import json
 
+import fsspec
 import pytest
 
 from data_prep.finetuning import text_batches
@@ -63,6 +64,15 @@ def test_several_texts_lists_and_missing_values_of_other_columns_are_kept(tmp_pa
     assert rows["q"].to_pylist() == ["a", "b\ufffd", "c"]
     assert rows["c"].to_pylist() == [["x", "y"], ["z"], ["w"]]
     assert rows["score"].to_pylist() == [1.0, 0.5, None]
+
+
+def test_a_url_and_a_table_without_a_header(files, tmp_path):
+    with fsspec.open("memory://tables/rows.jsonl", "wb") as file:
+        file.write((tmp_path / "rows.jsonl").read_bytes())
+    assert rows_of("memory://tables/rows.jsonl", id_column="sku") == rows_of(files["jsonl"], id_column="sku")
+    (tmp_path / "bare.tsv").write_text("a\tone\nb\ttwo\n")
+    rows, _ = rows_of(tmp_path / "bare.tsv", text_columns=["1"], id_column="0", has_header=False)
+    assert rows.to_pydict() == {"id": ["a", "b"], "1": ["one", "two"]}
 
 
 REFUSED = {

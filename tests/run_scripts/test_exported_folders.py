@@ -59,7 +59,8 @@ def test_embed_sentences_writes_the_vectors_of_the_model(encoder, tmp_path, done
         texts = f"--input_file={encoder}/texts.txt", "--skip_missing", "--prompt=query"
         return f"--init_checkpoint={encoder / model}", *texts, f"--output_dir={tmp_path / model}"
 
-    run_without_tensorflow("embed_sentences", *flags("export"), "--runtime=onnxruntime", "--precision=float32")
+    runtime = "--runtime=onnxruntime", "--precision=float32"
+    run_without_tensorflow("embed_sentences", *flags("export"), *runtime, also="scipy,sklearn,")  # pyarrow asks pandas
     done_here(embed_sentences, *flags("model"))
     found, expected = (ipc.open_file(tmp_path / name / PART).read_all() for name in ("export", "model"))
     assert found.schema.equals(expected.schema, check_metadata=True)

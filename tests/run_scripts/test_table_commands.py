@@ -14,7 +14,7 @@ from places import PROJECT
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
 from run_scripts import embed_sentences, predict_table
-from run_scripts.predict_table import TableWork
+from run_scripts.predict_table import TableWork, _write_in_processes
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
@@ -136,24 +136,24 @@ def dies(path):
     sys.exit(9)
 
 
-@pytest.mark.slow
 def test_several_processes_write_the_same_parts(tmp_path):
-    from run_scripts.predict_table import _write_in_processes
-
     work, done = work_of(tmp_path, functools.partial(loaded, Lengths())), []
     work.write(work.model(), [0, 1, 2, 3], done.append)
     whole = contents(tmp_path / "out")
     for name in whole:
         (tmp_path / "out" / name).unlink()
-    _write_in_processes(work, [0, 1, 2, 3], 3, done.append)
+    _write_in_processes(work, [0, 1, 2, 3], 2, done.append)
     assert contents(tmp_path / "out") == whole
     assert sum(done) == 2 * 7
-    (tmp_path / "again").mkdir()
-    with pytest.raises(InputError, match="no model"):
-        _write_in_processes(work_of(tmp_path / "again", fails), [0, 1], 2, done.append)
-    (tmp_path / "third").mkdir()
-    with pytest.raises(InputError, match="A process was killed.*fewer --workers"):
-        _write_in_processes(work_of(tmp_path / "third", dies), [0, 1], 2, done.append)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("load", "message"), [(fails, "no model"), (dies, "A process was killed.*fewer --workers")], ids=["fails", "dies"]
+)
+def test_a_process_that_fails_ends_all(load, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        _write_in_processes(work_of(tmp_path, load), [0, 1], 2, print)
 
 
 @pytest.mark.slow
