@@ -169,6 +169,7 @@ class Sparse(Tokens, Dense):
         (Dense(), {"role": "query"}, ("encode", {"prompt": "query"}), "q: "),
         (Dense(), {"role": "document"}, ("encode", {"prompt": None}), ""),
         (Dense(), {"prompt": "title"}, ("encode", {"prompt": "title"}), "t: "),
+        (Dense(), {"role": "query", "prompt": "title"}, ("encode", {"prompt": "title"}), "t: "),
         (Sparse(), {}, ("encode", {}), ""),
         (Sparse(), {"role": "query"}, ("query", {}), "q: "),
         (Tokens(), {}, ("document", {}), ""),
