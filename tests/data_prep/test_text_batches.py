@@ -69,6 +69,8 @@ def test_several_texts_lists_and_missing_values_of_other_columns_are_kept(tmp_pa
 def test_a_url_and_a_table_without_a_header(files, tmp_path):
     with fsspec.open("memory://tables/rows.jsonl", "wb") as file:
         file.write((tmp_path / "rows.jsonl").read_bytes())
+    (tmp_path / "many.csv").write_text("n,text\n" + "".join(f"{number},a\n" for number in range(2000)))
+    assert rows_of(tmp_path / "many.csv", id_column="n")[1].num_rows == 2000  # no two ids are taken for one
     assert rows_of("memory://tables/rows.jsonl", id_column="sku") == rows_of(files["jsonl"], id_column="sku")
     (tmp_path / "bare.tsv").write_text("a\tone\nb\ttwo\n")
     rows, _ = rows_of(tmp_path / "bare.tsv", text_columns=["1"], id_column="0", has_header=False)

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer, ScoreAnswer
+from keras_bert.tasks.classification.answers import LabelAnswer, LabelsAnswer
 from keras_bert.tasks.question_answering.answers import Candidate, FoundAnswer
 from keras_bert.tasks.tagging.answers import EntityAnswer, TagsAnswer
 from keras_bert.tasks.text_to_text.answers import WrittenText
@@ -30,11 +30,6 @@ ANSWERS = {
         [LabelsAnswer((), {"a": 0.1}), LabelsAnswer(("a",), {"a": 0.9})],
         {"labels": "list<item: string>", "probabilities": "map<string, double>"},
         {"labels": [[], ["a"]]},
-    ),
-    "scores by name": (
-        [ScoreAnswer(0.5, {"score": 0.5}), ScoreAnswer(2, {"score": 2})],
-        {"score": "double", "scores": "map<string, double>"},
-        {"score": [0.5, 2.0]},
     ),
     "scores": (np.array([0.5, 2], np.float32), {"score": "float"}, {"score": [0.5, 2]}),
     "entities": (
@@ -174,6 +169,7 @@ class Sparse(Tokens, Dense):
         (Dense(), {"role": "query"}, ("encode", {"prompt": "query"}), "q: "),
         (Dense(), {"role": "document"}, ("encode", {"prompt": None}), ""),
         (Dense(), {"prompt": "title"}, ("encode", {"prompt": "title"}), "t: "),
+        (Dense(), {"role": "query", "prompt": "title"}, ("encode", {"prompt": "title"}), "t: "),
         (Sparse(), {}, ("encode", {}), ""),
         (Sparse(), {"role": "query"}, ("query", {}), "q: "),
         (Tokens(), {}, ("document", {}), ""),
