@@ -2,7 +2,7 @@
 # make test         the tests of every capability (make test TESTS=tests/config/test_config.py for some; SEED=1 mixes
 #                   their order, PROCESSES=4 runs them on four processes)
 # make test-all     make test with the tests of Beam, then the slow proofs (kills, several processes, every layout, ...)
-# make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
+# make test-beam    the Apache Beam pipelines, in an environment of its own (.venv-beam)
 # make lint         style, Dockerfiles, and make types
 # make types        the types of the public API, by mypy
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt

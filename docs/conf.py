@@ -40,6 +40,7 @@ napoleon_custom_sections = [("Call arguments", "params_style"), ("Returns", "ret
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # Keras' own docstrings are in its documentation
 autodoc_typehints = "none"
+autodoc_mock_imports = ["apache_beam"]  # it has an environment of its own
 autodoc_default_options = {"members": True, "show-inheritance": True}
 
 

@@ -18,7 +18,9 @@ run_embeddings.py         pairs, triplets, scores or labels -> sentence encoder
 convert_checkpoint.py     a checkpoint of any format -> any other format
 fill_mask.py              likely tokens for [MASK]
 generate_text.py          a prompt -> text
-embed_sentences.py        texts -> one vector each
+embed_sentences.py        texts or a table -> their vectors, in files of Arrow or Parquet
+predict_table.py          a table -> the answers of any model, in such files
+beam_parts.py             writes such files with Apache Beam
 extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
 evaluate_search.py        a judged collection -> scores of searches in it

@@ -1,5 +1,6 @@
 """Opens the models that a command asks: checkpoints with Keras, or exported folders without Keras and TensorFlow."""
 
+from collections.abc import Collection
 from typing import Any
 
 from absl import flags
@@ -53,14 +54,23 @@ def open_model(kind: str, path: str, precision_flag: str = "precision", **argume
         InputError: there is no such model, or flags have no effect on it.
     """
     from keras_bert import registry
-    from keras_bert.serving.portable.loading import is_export, load_kind
+    from keras_bert.serving.portable.loading import load_kind
+
+    if not takes_runtime_flags(path, precision_flag, arguments):
+        return registry.imported(registry.task(kind).model).from_pretrained(path, **arguments)
+    return load_kind([kind], path, runtime=flags.FLAGS.runtime, precision=flags.FLAGS[precision_flag].value)
+
+
+def takes_runtime_flags(path: str, precision_flag: str = "precision", arguments: Collection[str] = ()) -> bool:
+    """Returns whether a path is an export. Raises `InputError` for flags, or constructor arguments, without effect."""
+    from keras_bert.serving.portable.loading import is_export
 
     if not is_export(path):
         refuse_runtime_flags(path, "runtime", precision_flag)
-        return registry.imported(registry.task(kind).model).from_pretrained(path, **arguments)
+        return False
     if arguments:
         raise InputError(f"The export {path} has its own {', '.join(arguments)}. Leave --{next(iter(arguments))} out.")
-    return load_kind([kind], path, runtime=flags.FLAGS.runtime, precision=flags.FLAGS[precision_flag].value)
+    return True
 
 
 def refuse_runtime_flags(path: str | None, *names: str) -> None:

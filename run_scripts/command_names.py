@@ -33,6 +33,7 @@ COMMANDS = {
         "run_scripts.generate_text",
         "run_scripts.summarize",
         "run_scripts.embed_sentences",
+        "run_scripts.predict_table",
         "run_scripts.search_sentences",
         "run_scripts.evaluate_search",
         "run_scripts.word_senses",

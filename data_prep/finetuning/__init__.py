@@ -2,6 +2,7 @@
 
 data_folder.py                  finds the train, dev and test files of a folder
 tables.py                       reads the rows of TSV, CSV, JSON Lines, Parquet and tensorflow_datasets
+text_batches.py                 reads texts with ids and further columns, as record batches of Arrow
 annotation_tools.py             tasks of Label Studio and answers of Prodigy -> plain rows
 complete_rows.py                reports rows that miss a value, or leaves them out
 labelled_text.py                reads texts with labels, sets of labels, scores or choices

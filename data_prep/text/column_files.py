@@ -7,7 +7,7 @@ file may expand to. A few rows at a time are in memory.
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from data_prep.text.remote_files import is_remote, local_copy, open_remote
@@ -30,7 +30,7 @@ def is_column_file(path: str) -> bool:
 
 
 def read_column_file(
-    path: str, column: str | None = None, open_file: Callable[[str], BinaryIO] = open_remote
+    path: str, columns: Sequence[str] | None = None, open_file: Callable[[str], BinaryIO] = open_remote
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """Yields the rows of a file one by one, each with the number of bytes of the file read so far.
 
@@ -41,7 +41,7 @@ def read_column_file(
     Args:
         path: a file on disk or a URL whose name ends in one of `COLUMN_SUFFIXES`. The file of a URL is first copied to
             this machine.
-        column: the only column to read; by default all.
+        columns: the columns to read; by default all.
         open_file: opens the file of a URL.
 
     Raises:
@@ -60,7 +60,7 @@ def read_column_file(
     with local_copy(path, open_file) as file:
         try:
             with pa.OSFile(file) as source:
-                yield from _rows(source, path.lower().endswith(".parquet"), column)
+                yield from _rows(source, path.lower().endswith(".parquet"), columns)
         except _Refused as error:
             raise InputError(f"{path} cannot be read: {error}.") from None
         except MemoryError:
@@ -77,10 +77,10 @@ class _Refused(Exception):
     """The file cannot be used; the message says why."""
 
 
-def _rows(source, is_parquet: bool, column: str | None) -> Iterator[tuple[dict[str, Any], int]]:
+def _rows(source, is_parquet: bool, wanted: Sequence[str] | None) -> Iterator[tuple[dict[str, Any], int]]:
     size, num_bytes = source.size(), 0
     schema, read = _open_parquet(source, size) if is_parquet else _open_arrow(source, size)
-    names, class_names = _readable_columns(schema, column), _class_names(schema)
+    names, class_names = _readable_columns(schema, wanted), _class_names(schema)
     for position, batch in read(names):
         columns = [_decoded(batch.column(name)) for name in names]
         num_bytes += sum(values.nbytes for values in columns)
@@ -139,16 +139,16 @@ def _open_arrow(source, size: int):
     return reader.schema, read
 
 
-def _readable_columns(schema, column: str | None) -> list[str]:
-    """Returns the names of the columns to read: `column`, or all but those of images and sounds."""
+def _readable_columns(schema, columns: Sequence[str] | None) -> list[str]:
+    """Returns the names of the columns to read: `columns`, or all but those of images and sounds."""
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
         raise _Refused(f"it has several columns named {twice!r}")
-    if column is None:
+    if columns is None:
         return [field.name for field in schema if not field.type.num_fields or "binary" not in str(field.type)]
-    if column not in schema.names:
-        raise _Refused(f"it has no column {column!r}. It has: {', '.join(map(repr, schema.names)) or 'none'}")
-    return [column]
+    if missing := [name for name in columns if name not in schema.names]:
+        raise _Refused(f"it has no column {missing[0]!r}. It has: {', '.join(map(repr, schema.names)) or 'none'}")
+    return list(columns)
 
 
 def _class_names(schema) -> dict[str, list[str]]:

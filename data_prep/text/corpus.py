@@ -103,7 +103,7 @@ def read_source_chunks(
 def _texts_of_rows(source: str, text_field: str, open_file: Callable[[str], BinaryIO]) -> Iterator[tuple[str, int]]:
     """Yields the text of each row and the bytes that were read for it."""
     before = 0
-    for number, (row, position) in enumerate(read_column_file(source, text_field, open_file), start=1):
+    for number, (row, position) in enumerate(read_column_file(source, [text_field], open_file), start=1):
         text = row[text_field]
         if not isinstance(text, str):
             raise InputError(f"{source}: row {number}: the column {text_field!r} must be a string. Received: {text!r}")

@@ -1,7 +1,7 @@
 """Uses of text vectors: similarity, search, word senses and summaries.
 
 text_vectors.py          sentence embeddings, and features of tokens
-vector_files.py          files of both
+vector_files.py          files of features
 vector_index.py          search over sentence embeddings: build, append, update, upsert, delete, save, load
 index_rows.py            its vectors, texts, ids and metadata, in tables of Arrow: checks, filters and changes
 index_files.py           its folder, and Arrow files of others

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import os
 import weakref
 from collections.abc import Callable
 
@@ -14,25 +15,33 @@ from keras_bert.program.errors import InputError
 _KNOWN: "weakref.WeakKeyDictionary[object, tuple[str, bytes, str]]" = weakref.WeakKeyDictionary()
 
 
-def model_fingerprint(model) -> str:
+def model_fingerprint(model, *, of_answers: bool = False) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing.
 
     The hash of MiniLM's weights takes longer than the vector of a query. So a known model is hashed again only if the
     sum of the bits of a weight has changed. A loaded export has the fingerprint of the model that was exported.
 
+    Args:
+        model: a model or a loaded export.
+        of_answers: hashes heads and labels too, of models other than sentence encoders; and the files of exports that
+            do not have their fingerprint.
+
     Raises:
         InputError: the model has no vocabulary, or is an export that does not have its fingerprint.
     """
-    if hasattr(model, "fingerprint"):
-        if model.fingerprint is None:
-            raise InputError(
-                "This export does not say which model it is, which an index must know. Export the model again, with "
-                "this version and --format=litert or onnx."
-            )
+    if getattr(model, "fingerprint", None):
         return model.fingerprint
+    if hasattr(model, "fingerprint") and not of_answers:
+        raise InputError(
+            "This export does not say which model it is, which an index must know. Export the model again, with this "
+            "version and --format=litert or onnx."
+        )
+    if hasattr(model, "engine"):
+        return _hash_of_files(model.path)
     import keras  # only now: loaded exports do without it
 
-    facts, weights = _facts(model), _weights(model)
+    is_whole = of_answers and not _knows_pooling(model)
+    facts, weights = (_all_facts(model), model.weights) if is_whole else (_facts(model), _weights(model))
     sums = b""
     if keras.backend.backend() == "tensorflow":
         sums = _summing()([weight.value.read_value() for weight in weights]).numpy().tobytes()
@@ -46,6 +55,23 @@ def model_fingerprint(model) -> str:
         digest.update(array.data)
     _KNOWN[model] = facts, sums, digest.hexdigest()
     return digest.hexdigest()
+
+
+def _hash_of_files(folder: str) -> str:
+    digest = hashlib.sha256()
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            with open(os.path.join(parent, name), "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _all_facts(model) -> str:
+    from keras_bert.checkpoints.model_folder import constructor_arguments
+
+    facts = [model.kind, model.config.to_dict(), constructor_arguments(model), model.tokenizer.sha256]
+    return json.dumps(facts, default=str)
 
 
 def _facts(model) -> str:

@@ -1,4 +1,4 @@
-"""Files of vectors: texts in, sentence embeddings or features of tokens out."""
+"""Files of features: texts in, vectors of their tokens out."""
 
 import json
 import os
@@ -6,24 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_bert.embeddings.text_vectors import EncodedText, encode_texts, sentence_embeddings, token_features
+from keras_bert.embeddings.text_vectors import EncodedText, encode_texts, token_features
 from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 
 PAIR_MARK = " ||| "
-
-
-def embed_sentences(model, input_file: str, output_file: str, **options) -> tuple[int, int]:
-    """Writes the embeddings of the lines of a file as `.npy` and returns their shape; `options` as in
-    `sentence_embeddings`."""
-    check_output_file(output_file, [input_file])
-    texts = read_texts(input_file)
-    with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
-        with progress_bar(total=len(texts), unit=" texts", mininterval=1) as bar:
-            vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
-        save_array(file, vectors)
-    return vectors.shape
 
 
 def extract_features(

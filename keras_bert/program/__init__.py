@@ -16,6 +16,7 @@ record_files.py         reads TFRecord files as bytes, plain or compressed
 foreign_keys.py         checks that each key of another project's file is used, harmless or refused
 number_checks.py        refuses outputs of models that are not numbers
 arrow_files.py          maps Arrow files of strangers and checks them; writes ours and Parquet
+table_parts.py          writes a table as files in a folder, one by one
 foreign_files.py        limits the size of untrusted files, and refuses links and names that lead out of their folder
 label_types.py          the types of labels, and labels as strings
 json_files.py           reads untrusted JSON: limits its size and checks types; writes ours

@@ -12,7 +12,7 @@ try:
     import pyarrow as pa
     import pyarrow.compute as pc  # noqa: F401  # an attribute of `pa` from now on
 except ImportError:
-    raise InputError(f"An index of texts needs pyarrow. {how_to_install('search')}") from None
+    raise InputError(f"An index or a table of texts needs pyarrow. {how_to_install('search')}") from None
 
 
 def as_mask(mask: Any) -> Any:

@@ -1,6 +1,8 @@
 """Exports a model, and loads exports: texts in, answers out.
 
+answer_batches.py    record batches of Arrow with texts -> with their vectors or answers
 export.py            writes a SavedModel, or a folder for another runtime; model.export of Keras
+beam.py              exports in Apache Beam: RunInference, MLTransform, RAG
 graph/               tools for exported graphs: signatures, words, 8 bits, ONNX operations
 portable/            exports for LiteRT and ONNX Runtime, and the loader of all exports
 """

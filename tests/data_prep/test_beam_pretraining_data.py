@@ -19,6 +19,7 @@ from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
+from run_scripts import embed_sentences, predict_table
 
 HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
 
@@ -41,6 +42,23 @@ def test_without_beam_the_command_says_what_to_install(vocab_file, text):
         pytest.skip("apache_beam is installed")
     with pytest.raises(InputError, match=r"Run in a clone of keras_bert: pip install '\.\[beam\]'"):
         beam_pretraining_data(text, vocab_file, output_dir="records")
+
+
+def test_the_commands_about_tables_say_what_beam_cannot_do(refused_here, text, tmp_path):
+    flags = [f"--init_checkpoint={tmp_path}", f"--input_file={text}"]
+    cases = [
+        (
+            f"--output_dir={tmp_path / 'a'}",
+            "--workers has no effect with a runner of Beam. Leave it out",
+            "--workers=2",
+        ),
+        ("--output_dir=gs://bucket/a", "folder on this disk, or one that all machines share. Received: gs://bucket/a"),
+        (f"--output_dir={tmp_path / 'a'}", "Beam does not accept --runner=R" if HAS_BEAM else "needs Apache Beam"),
+    ]
+    for output, message, *others in cases:
+        for command in (embed_sentences, predict_table):
+            assert message in refused_here(command, *flags, output, *others, "--", "--runner=R").err
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_command_passes_on_all_its_flags(vocab_file, text):
@@ -99,10 +117,11 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, vocab_file):
 
 
 @pytest.mark.slow
-def test_the_pipeline_passes_its_tests_in_the_environment_of_beam():
+@pytest.mark.parametrize("name", ["data_prep/test_beam_pipeline.py", "serving/test_beam.py"])
+def test_the_pipelines_pass_their_tests_in_the_environment_of_beam(name):
     if HAS_BEAM:
-        pytest.skip("this is the environment of Beam: test_beam_pipeline.py runs by itself")
-    tests = str(pathlib.Path(__file__).with_name("test_beam_pipeline.py"))
+        pytest.skip(f"this is the environment of Beam: {name} runs by itself")
+    tests = str(pathlib.Path(__file__).parent.parent / name)
     result = run_in_environment_of_beam("-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
     assert " passed" in result.stdout

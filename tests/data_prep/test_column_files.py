@@ -79,7 +79,7 @@ def test_values_are_those_of_json(tmp_path, form):
     assert rows[0]["price"] == "1.50"
     assert rows[0]["pair"] == {"text": ["x"], "start": [3]}
     assert "image" not in rows[0]
-    assert next(read_column_file(str(path), "text"))[0] == {"text": "caf\u00e9\n"}
+    assert next(read_column_file(str(path), ["text"]))[0] == {"text": "caf\u00e9\n"}
 
 
 @pytest.mark.parametrize("form", FORMS)

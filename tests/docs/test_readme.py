@@ -119,6 +119,8 @@ def test_every_file_and_module_that_a_page_names_exists(page):
 def test_every_import_on_a_page_works(page):
     pattern = r"^(?:>>> )?from ((?:data_prep|keras_bert|run_scripts)[\w.]*) import ([\w, ]+)$"
     for module, names in re.findall(pattern, page.read_text("utf-8"), re.M):
+        if module == "keras_bert.serving.beam" and importlib.util.find_spec("apache_beam") is None:
+            continue  # test_beyond_one_machine.py runs that program where it is installed
         program = f"from {module} import {names}"
         exec(compile(program, page.name, "exec"), {})
 

@@ -1,9 +1,11 @@
 """Vectors of texts and of their tokens."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+from pyarrow import ipc
 from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
@@ -17,6 +19,7 @@ from run_scripts import extract_features as extract_features_command
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]
+FEATURES = ["--output_format=npy", "--dtype=float16", "--layers=-1"]
 IDS = [[2, 5, 6, 9, 8, 3], [2, 8, 3], [2, 3], [2, 5, 7, 8, 5, 6, 7, 8, 5, 6, 7, 3]]
 
 
@@ -104,17 +107,18 @@ def test_the_commands_write_vectors(tmp_path, done_here, refused_here):
     write_checkpoint(random_checkpoint(), tmp_path / "bert", "google")
     (tmp_path / "texts.txt").write_text("the quickest fox\nfox\n")
     common = [f"--init_checkpoint={tmp_path / 'bert'}", f"--input_file={tmp_path / 'texts.txt'}"]
-    features = ["--output_format=npy", "--dtype=float16", "--layers=-1"]
-    for command, name, more, said in (
-        (embed_sentences, "v.npy", [], "2 vectors of 8 numbers"),
-        (extract_features_command, "f", features, "features of 2 texts"),
+    for command, output, more, said in (
+        (embed_sentences, "--output_dir", [], "2 rows in 1 parts"),
+        (extract_features_command, "--output_file", FEATURES, "features of 2 texts"),
     ):
-        printed = done_here(command, *common, *more, f"--output_file={tmp_path / name}")
+        printed = done_here(command, *common, *more, f"{output}={tmp_path / command.__name__}")
         assert said in printed.out
-        printed = refused_here(command, *common, *more, f"--output_file={tmp_path / 'new'}", "--max_seq_length=13")
+        printed = refused_here(command, *common, *more, f"{output}={tmp_path / 'new'}", "--max_seq_length=13")
         assert "13 is more than this model's 12 positions" in printed.err.splitlines()[-1]
-    assert np.load(tmp_path / "v.npy").shape == (2, 8)
-    assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
+    part = tmp_path / embed_sentences.__name__ / "part-00000-of-00001.arrow"
+    assert str(ipc.open_file(part).schema.field("vector").type) == "fixed_size_list<item: float>[8]"
+    assert np.load(tmp_path / extract_features_command.__name__ / "vectors.npy").dtype == np.float16
 
 
 def test_an_empty_line_of_a_file_is_a_text(tmp_path):

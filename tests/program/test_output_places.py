@@ -11,7 +11,7 @@ TEXTS = "--input_file={texts}"
 @pytest.mark.parametrize(
     ("module", "arguments", "output"),
     [
-        ("run_scripts.embed_sentences", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.embed_sentences", [CHECKPOINT, TEXTS], "output_dir"),
         ("run_scripts.extract_features", [CHECKPOINT, TEXTS], "output_file"),
         ("run_scripts.extract_features", [CHECKPOINT, TEXTS, "--output_format=npy"], "output_file"),
         ("run_scripts.summarize", [CHECKPOINT, TEXTS], "output_file"),
@@ -39,7 +39,6 @@ def test_an_output_that_cannot_be_written_is_the_first_thing_said(module, argume
 @pytest.mark.parametrize(
     ("module", "arguments", "output"),
     [
-        ("run_scripts.embed_sentences", [CHECKPOINT, TEXTS], "output_file"),
         ("run_scripts.extract_features", [CHECKPOINT, TEXTS], "output_file"),
         ("run_scripts.summarize", [CHECKPOINT, TEXTS], "output_file"),
         ("run_scripts.fill_mask", [CHECKPOINT, TEXTS], "output_file"),

@@ -9,6 +9,7 @@ import urllib.request
 import numpy as np
 import pytest
 from places import PROJECT
+from pyarrow import ipc
 from tiny_models import make_model
 
 from keras_bert import InputError
@@ -20,6 +21,7 @@ from run_scripts import embed_sentences, extract_features, fill_mask, run_classi
 from run_scripts.readable_answers import readable_answers
 
 TEXTS = ["the fox", "Größe, 中文", "", "fox " * 60, "of and the"]
+PART = "part-00000-of-00001.arrow"
 FULL_TEXTS = list(filter(None, TEXTS))
 # Runs a command in which packages cannot be imported.
 WITHOUT = """
@@ -54,12 +56,16 @@ def encoder(tmp_path_factory):
 
 def test_embed_sentences_writes_the_vectors_of_the_model(encoder, tmp_path, done_here):
     def flags(model):
-        return f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", "--prompt=query"
+        texts = f"--input_file={encoder}/texts.txt", "--skip_missing", "--prompt=query"
+        return f"--init_checkpoint={encoder / model}", *texts, f"--output_dir={tmp_path / model}"
 
     runtime = "--runtime=onnxruntime", "--precision=float32"
-    run_without_tensorflow("embed_sentences", *flags("export"), *runtime, f"--output_file={tmp_path}/export.npy")
-    done_here(embed_sentences, *flags("model"), f"--output_file={tmp_path}/model.npy")
-    np.testing.assert_allclose(np.load(tmp_path / "export.npy"), np.load(tmp_path / "model.npy"), atol=1e-5)
+    run_without_tensorflow("embed_sentences", *flags("export"), *runtime, also="scipy,sklearn,")  # pyarrow asks pandas
+    done_here(embed_sentences, *flags("model"))
+    found, expected = (ipc.open_file(tmp_path / name / PART).read_all() for name in ("export", "model"))
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found["id"].to_pylist() == [0, 1, 3, 4]
+    np.testing.assert_allclose(found["vector"].to_pylist(), expected["vector"].to_pylist(), atol=1e-5)
 
 
 def test_search_sentences_takes_the_index_of_the_model(encoder, tmp_path, run_here, done_here):
@@ -91,7 +97,7 @@ def test_an_index_refuses_an_export_with_other_weights(encoder, tmp_path, run_he
 )
 def test_flags_without_effect_are_refused(model, flag, expected, encoder, tmp_path, refused_here):
     flags = f"--init_checkpoint={encoder / model}", f"--input_file={encoder}/texts.txt", flag
-    printed = refused_here(embed_sentences, *flags, f"--output_file={tmp_path}/vectors.npy")
+    printed = refused_here(embed_sentences, *flags, f"--output_dir={tmp_path}/vectors", "--skip_missing")
     (line,) = printed.err.splitlines()
     assert re.search(expected, line), line
 

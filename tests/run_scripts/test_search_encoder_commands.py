@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from pyarrow import ipc
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
@@ -72,12 +73,12 @@ def test_a_run_writes_a_model_its_scores_and_predictions(
     code, printed = run_here(run_embeddings, *arguments)
     assert "the training is finished" in printed.out
     asked = [f"--init_checkpoint={tmp_path / 'model'}", f"--input_file={files / 'texts.txt'}"]
-    for command, others in (
-        (embed_sentences, [f"--output_file={tmp_path / 'v.npy'}"]),
-        (search_sentences, ["--query=fox"]),
-    ):
-        printed = refused_here(command, *asked, *others)
-        assert f"turns texts into vectors by '{pooling}'" in printed.err.splitlines()[-1]
+    printed = refused_here(search_sentences, *asked, "--query=fox")
+    assert f"turns texts into vectors by '{pooling}'" in printed.err.splitlines()[-1]
+    done_here(embed_sentences, *asked, f"--output_dir={tmp_path / 'vectors'}")
+    (part,) = (tmp_path / "vectors").glob("part-*")
+    columns = ["id", "indices", "values"] if score == "document_active_dims" else ["id", "vectors"]
+    assert ipc.open_file(part).schema.names == columns
 
 
 def test_flags_make_the_model_and_the_loss(files, tmp_path, monkeypatch, done_here):

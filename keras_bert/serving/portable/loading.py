@@ -44,16 +44,18 @@ def load(
             installed.
     """
     wanted = Wanted(runtime, precision, num_threads, callers)
-    if not os.path.isdir(path):
-        raise InputError(f"There is no folder {os.fspath(path)}. Give the folder of an export.")
-    folder, engine, chosen = _opened(os.fspath(path), wanted)
-    if folder.model not in registry.TASKS or not _is_loaded(folder.model):
-        known = filter(_is_loaded, registry.TASKS)
-        raise InputError(
-            f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
-            f"{', '.join(known)}. Import the package of a task of your own before you load its export."
-        )
-    return loaded_class(folder.model)(folder, engine, chosen)
+    folder = _described(os.fspath(path))
+    kind = _class_of(folder)
+    return kind(folder, *_opened(os.fspath(path), folder, wanted))
+
+
+def export_class(path: str | os.PathLike) -> type[LoadedModel]:
+    """Returns the class of the model that `load` returns for an export. The network is not read.
+
+    Raises:
+        InputError: there is no export, its description is damaged, or its model is unknown.
+    """
+    return _class_of(_described(os.fspath(path)))
 
 
 def load_kind(kinds: Sequence[str], path: str | os.PathLike, **options: Any) -> LoadedModel:
@@ -83,26 +85,43 @@ def _is_loaded(kind: str) -> bool:
     return export is not None and export.stored_as is None
 
 
-def _opened(path: str, wanted: Wanted) -> tuple[PortableFolder, Any, Runtime]:
-    """Returns the description of an export, its engine and its runtime."""
+def _class_of(folder: PortableFolder) -> type[LoadedModel]:
+    if folder.model not in registry.TASKS or not _is_loaded(folder.model):
+        known = filter(_is_loaded, registry.TASKS)
+        raise InputError(
+            f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
+            f"{', '.join(known)}. Import the package of a task of your own before you load its export."
+        )
+    return loaded_class(folder.model)
+
+
+def _described(path: str) -> PortableFolder:
+    """Returns the description of an export."""
+    if not os.path.isdir(path):
+        raise InputError(f"There is no folder {path}. Give the folder of an export.")
     if os.path.isfile(os.path.join(path, EXPORT_FILE)):
         folder = read_portable(path)
         if folder.format != SAVED_MODEL:
-            check_runtime(folder, wanted)
-            return folder, *open_engine(folder, wanted)
+            return folder
     try:
         version = find_version_folder(path)
     except InputError as error:
         raise InputError(
             f"{path} is no export: it has neither {EXPORT_FILE} (LiteRT, ONNX) nor a SavedModel. {error}"
         ) from error
+    return read_portable(os.path.join(version, "assets"))
+
+
+def _opened(path: str, folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
+    """Returns the engine of an export, and its runtime."""
+    check_runtime(folder, wanted)
+    if folder.format != SAVED_MODEL:
+        return open_engine(folder, wanted)
     if wanted.num_threads is not None:
         raise InputError("num_threads is for LiteRT and ONNX. For a SavedModel call tf.config.threading.")
-    folder = read_portable(os.path.join(version, "assets"))
-    check_runtime(folder, wanted)
     if not RUNTIMES["tensorflow"].is_installed():
         raise InputError(f"{path} is a SavedModel, which needs TensorFlow. Install it, or export with --format=onnx.")
     from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
 
     runtime = Runtime("tensorflow", folder.weights, None, "tensorflow is the only runtime of SavedModels")
-    return folder, SavedModelEngine(version), runtime
+    return SavedModelEngine(os.path.dirname(folder.path)), runtime
