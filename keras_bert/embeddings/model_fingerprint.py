@@ -40,7 +40,7 @@ def model_fingerprint(model, *, of_answers: bool = False) -> str:
         return _hash_of_files(model.path)
     import keras  # only now: loaded exports do without it
 
-    is_whole = of_answers and not _knows_pooling(model)
+    is_whole = of_answers and not hasattr(model, "embedding_size")
     facts, weights = (_all_facts(model), model.weights) if is_whole else (_facts(model), _weights(model))
     sums = b""
     if keras.backend.backend() == "tensorflow":
