@@ -25,7 +25,9 @@ def define_flags() -> None:
         "new folder.",
         required=True,
     )
-    flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx", "huggingface-onnx"], "For which runtime.")
+    flags.DEFINE_enum(
+        "format", "saved_model", ["saved_model", "litert", "onnx", "huggingface-onnx"], "For which runtime."
+    )
     help = "What to make of a checkpoint; the default is what was saved."
     flags.DEFINE_enum("model_class", None, ["encoder", "sentence_encoder", "masked_lm"], help)
     help = "The dtype of the weights and the computation; bfloat16 halves the size."

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError, named
@@ -158,7 +158,7 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
 def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
     """Returns the content of the `tokenizer.json` of a `SentencePieceTokenizer`.
 
-    Programs that read it compute the rule for digits and commas of ALBERT's form otherwise, and decomposed letters.
+    Programs that read it divide texts with decomposed letters otherwise.
 
     Raises:
         InputError: such a file cannot hold the model.
@@ -169,8 +169,6 @@ def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
     if not model.is_unigram or any(piece.type == UNUSED for piece in pieces):
         kind = "has unused pieces" if model.is_unigram else "merges pairs (BPE)"
         raise InputError(f"The SentencePiece model {kind}, which a {TOKENIZER_FILE} of Unigram cannot hold.")
-    largest = max(piece.score for piece in pieces if piece.type == NORMAL)
-    scores = [_score_of_defined(piece, largest) if piece.type == USER_DEFINED else piece.score for piece in pieces]
     names = dict.fromkeys([*special.names, *(piece.text for piece in pieces if piece.type == CONTROL)])
     added = {name: AddedToken(name, normalized=False, special=True) for name in names}
     added[special.mask] = dataclasses.replace(added[special.mask], lstrip=special.mask_takes_space)
@@ -190,16 +188,22 @@ def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
         "model": {
             "type": "Unigram",
             "unk_id": ids[special.unk],
-            "vocab": [[piece.text, score] for piece, score in zip(pieces, scores, strict=True)],
+            "vocab": [list(pair) for pair in zip(tokenizer.tokens, _scores(tokenizer, pieces), strict=False)],
             "byte_fallback": False,
         },
     }
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _score_of_defined(piece: Piece, largest: float) -> float:
-    """Returns the score that SentencePiece gives to a piece that a user defined, from that of the best usual piece."""
-    return len(piece.text) * largest - 0.1
+def _scores(tokenizer: SentencePieceTokenizer, pieces: Sequence[Piece]) -> list[float]:
+    """Returns the score of each piece with which Unigram divides texts as the tokenizer does.
+
+    SentencePiece computes the score of a piece that a user defined from that of the best usual piece. Pieces such as
+    "21," which the tokenizer divides are never the best way.
+    """
+    usual = [piece.score for piece in pieces if piece.type == NORMAL]
+    scores = [len(piece.text) * max(usual) - 0.1 if piece.type == USER_DEFINED else piece.score for piece in pieces]
+    return [min(usual) - 100 if number in tokenizer.divided else score for number, score in enumerate(scores)]
 
 
 def _steps(tokenizer: SentencePieceTokenizer, model: SentencePieceModel) -> list[dict[str, Any]]:

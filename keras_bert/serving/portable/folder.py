@@ -178,7 +178,8 @@ def check_format(format: str, weights: str | None = None) -> None:
         raise InputError(f"format must be {SAVED_MODEL}, {' or '.join(known)}. Received: {format!r}")
     if weights not in (None, *known[format]):
         raise InputError(
-            f"weights of the format {format} must be {', '.join(known[format])} or None (float32). Received: {weights!r}"
+            f"weights of the format {format} must be {', '.join(known[format])} or None (float32). "
+            f"Received: {weights!r}"
         )
 
 
