@@ -175,7 +175,7 @@ def check_format(format: str, weights: str | None = None) -> None:
     """Raises `InputError` if there is no such format, or if it has no such weights."""
     known = {name: entry.weights for name, entry in FORMATS.items()} | {HUGGING_FACE_ONNX: FORMATS["onnx"].weights}
     if format not in known:
-        raise InputError(f"format must be {SAVED_MODEL}, {' or '.join(known)}. Received: {format!r}")
+        raise InputError(f"format must be one of: {', '.join((SAVED_MODEL, *known))}. Received: {format!r}")
     if weights not in (None, *known[format]):
         raise InputError(
             f"weights of the format {format} must be {', '.join(known[format])} or None (float32). "
