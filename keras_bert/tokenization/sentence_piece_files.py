@@ -198,12 +198,12 @@ def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
 def _scores(tokenizer: SentencePieceTokenizer, pieces: Sequence[Piece]) -> list[float]:
     """Returns the score of each piece with which Unigram divides texts as the tokenizer does.
 
-    SentencePiece computes the score of a piece that a user defined from that of the best usual piece. Pieces such as
-    "21," which the tokenizer divides are never the best way.
+    Pieces that a user defined are always found, the longest first. Pieces that the tokenizer divides, such as "21,",
+    never are.
     """
-    usual = [piece.score for piece in pieces if piece.type == NORMAL]
-    scores = [len(piece.text) * max(usual) - 0.1 if piece.type == USER_DEFINED else piece.score for piece in pieces]
-    return [min(usual) - 100 if number in tokenizer.divided else score for number, score in enumerate(scores)]
+    worst = min(piece.score for piece in pieces) - 100
+    scores = [100.0 * len(piece.text) ** 2 if piece.type == USER_DEFINED else piece.score for piece in pieces]
+    return [worst if number in tokenizer.divided else score for number, score in enumerate(scores)]
 
 
 def _steps(tokenizer: SentencePieceTokenizer, model: SentencePieceModel) -> list[dict[str, Any]]:
@@ -211,12 +211,13 @@ def _steps(tokenizer: SentencePieceTokenizer, model: SentencePieceModel) -> list
     kinds = [*_PREPARING[: 0 if tokenizer.keep_accents else 2], *_PREPARING[2:][: tokenizer.do_lower_case]]
     steps = [*(_QUOTES if tokenizer.form.prepares else ()), *((kind, None, None) for kind in kinds)]
     if model.space_steps:
+        last = [{"type": "Strip", "strip_left": False, "strip_right": True}]
         steps += _COMPOSING
+    else:
+        rules = base64.b64encode(model.rules).decode()
+        last = [{"type": "Precompiled", "precompiled_charsmap": rules}] if rules else []
     entries = [{"type": kind, "pattern": pattern, "content": content} for kind, pattern, content in steps]
-    entries = [{name: value for name, value in entry.items() if value is not None} for entry in entries]
-    if model.rules and not model.space_steps:
-        entries.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(model.rules).decode()})
-    return entries
+    return [*({name: value for name, value in entry.items() if value is not None} for entry in entries), *last]
 
 
 def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]:
