@@ -119,15 +119,15 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             f"dtype is for SavedModels. Received: format={format!r} with dtype={dtype!r}. Give weights='float16' or "
             "'int8'."
         )
-    is_ours = format != HUGGING_FACE_ONNX
-    known = ("max_seq_length", "text_pairs", "pooling", "normalize")[0 if is_ours else 2 :]
-    unknown = [name for name in options.given() if name not in known]
-    if unknown:
+    known, more = ("pooling", "normalize"), ""
+    if format != HUGGING_FACE_ONNX:
+        known = ("max_seq_length", *known, "text_pairs")
+        more = "; predict of the loaded export takes top_k and prompts as the model does"
+    if unknown := [name for name in options.given() if name not in known]:
         raise InputError(
-            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}"
-            + ("; predict of the loaded export takes top_k and prompts as the model does." if is_ours else "")
+            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}{more}."
         )
-    if not is_ours:
+    if format == HUGGING_FACE_ONNX:
         return write_hugging_face_onnx(model, path, weights, options)
     return write_portable(model, path, format, weights, options)
 

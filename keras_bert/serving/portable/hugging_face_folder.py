@@ -27,7 +27,6 @@ _FILES = {
     "float16": ("model_fp16.onnx",),
     "int8": ("model_quantized.onnx", "model_qint8_avx512_vnni.onnx"),
 }
-_ONNX_FOLDER = "onnx"
 
 
 def write_hugging_face_onnx(
@@ -50,47 +49,46 @@ def write_hugging_face_onnx(
     """
     check_format(HUGGING_FACE_ONNX, weights)
     check_output_folder(path)
-    untrained = untrained_parts(model)
+    stored = portable_model(model, options or SignatureOptions())
+    _check_known(stored)
     _check_trained(model)
-    model = portable_model(model, options or SignatureOptions())
-    _check_known(model)
-    content = tokenizer_json(model.tokenizer)
-    with padded(model):
-        network = hugging_face_network(model, weights)
-    longest = getattr(model, "max_seq_length", None) or model.config.max_sequence_length
+    content = tokenizer_json(stored.tokenizer)
+    with padded(stored):
+        network = hugging_face_network(stored, weights)
+    longest = getattr(stored, "max_seq_length", None) or stored.config.max_sequence_length
 
     def add(folder: str) -> None:
-        complete_tokenizer(folder, model.tokenizer.special_tokens, content, longest)
-        names = [os.path.join(folder, _ONNX_FOLDER, name) for name in _FILES[weights]]
-        write_network(network, names[0], weights)
-        for other in names[1:]:
-            shutil.copyfile(names[0], other)
+        complete_tokenizer(folder, stored.tokenizer.special_tokens, content, longest)
+        first, *others = (os.path.join(folder, "onnx", name) for name in _FILES[weights])
+        write_network(network, first, weights)
+        for other in others:
+            shutil.copyfile(first, other)
 
-    for note in write_checkpoint(without_parts(checkpoint_of(model), untrained), path, "huggingface", add):
+    checkpoint = without_parts(checkpoint_of(stored), untrained_parts(model))
+    for note in write_checkpoint(checkpoint, path, "huggingface", add):
         print(f"{os.fspath(path)}: {note}")
     return os.fspath(path)
 
 
+def _check_known(model) -> None:
+    """Raises `InputError` if transformers cannot compute the model."""
+    theirs, missing = model.config.family.hugging_face, ""
+    if registry.task_of(model).hugging_face_onnx is None:
+        kinds = ", ".join(kind for kind in registry.TASKS if registry.task(kind).hugging_face_onnx)
+        missing = f"a {type(model).__name__}, but for Encoder, {kinds}"
+    elif theirs is None or theirs.needs_code:
+        missing = f"the family {model.config.model_type}: readers would need code from the hub"
+    if missing:
+        raise InputError(
+            f"transformers has no class for {missing}. Use format='onnx', which keras_bert.serving.load reads."
+        )
+
+
 def _check_trained(model) -> None:
+    """Raises `InputError` if a part that the outputs need is left out of folders, because it is not trained."""
     needed = registry.export_of(model).needed_parts
     if random := [part for part in model.new_parts.untrained() if needed is None or part in needed]:
         raise InputError(
             f"{', '.join(random)} of this {type(model).__name__} is not trained, and folders of transformers hold "
             "trained weights only. Train the model first, or load a checkpoint that has this part."
-        )
-
-
-def _check_known(model) -> None:
-    """Raises `InputError` if transformers cannot compute the model."""
-    config = model.config
-    if registry.task_of(model).hugging_face_onnx is None:
-        kinds = ", ".join(kind for kind in registry.TASKS if registry.task(kind).hugging_face_onnx)
-        raise InputError(
-            f"transformers has no class for a {type(model).__name__}. Exports for {HUGGING_FACE_ONNX} hold: Encoder, "
-            f"{kinds}. Use format='onnx', which keras_bert.serving.load reads."
-        )
-    if config.family.hugging_face is None or config.family.hugging_face.needs_code:
-        raise InputError(
-            f"transformers has no class for the family {config.model_type}: programs that read {HUGGING_FACE_ONNX} "
-            "would need code from the hub. Use format='onnx', which keras_bert.serving.load reads."
         )
