@@ -201,6 +201,7 @@ def refused_model(kind: str):
     return model
 
 
+@pytest.mark.filterwarnings("ignore::keras_bert.program.errors.UntrainedWarning")
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
