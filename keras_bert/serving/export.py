@@ -119,7 +119,8 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             f"dtype is for SavedModels. Received: format={format!r} with dtype={dtype!r}. Give weights='float16' or "
             "'int8'."
         )
-    known, more = ("pooling", "normalize"), ""
+    known: tuple[str, ...] = ("pooling", "normalize")
+    more = ""
     if format != HUGGING_FACE_ONNX:
         known = ("max_seq_length", *known, "text_pairs")
         more = "; predict of the loaded export takes top_k and prompts as the model does"
