@@ -139,6 +139,8 @@ class Task:
         export: how it is exported for serving; None if it cannot be.
         onnx: import path of the function that adds a model to an ONNX graph: (graph, model) -> name of the output ->
             (value, axes). None if LiteRT and ONNX Runtime cannot run it.
+        hugging_face_onnx: the same for ONNX files in folders of transformers, with the outputs that the class there
+            has; an array without a name is `logits`. None if transformers has no such class.
         hub_task, example: the name of the task on the Hugging Face hub, and the line of Python in the model card that
             asks the model; None for a model that is rather used as an encoder.
     """
@@ -154,6 +156,7 @@ class Task:
     only_ours: str = ""
     export: Export | None = None
     onnx: str | None = None
+    hugging_face_onnx: str | None = None
     hub_task: str | None = None
     example: str | None = None
 

@@ -1,6 +1,7 @@
 """Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out; or for LiteRT or ONNX Runtime.
 
-saved_models/README.md describes the answers of each kind of model, docs/runtimes.md the other formats.
+saved_models/README.md describes the answers of each kind of model, docs/runtimes.md the other formats, and
+docs/run_elsewhere.md the folders for transformers.js, fastembed and other programs (--format=huggingface-onnx).
 
 Examples:
   python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
@@ -21,11 +22,13 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output_dir",
         None,
-        "The folder of the versions 1, 2, ...; the new version gets the next number. With --format=litert or onnx, a "
-        "new folder.",
+        "The folder of the versions 1, 2, ...; the new version gets the next number. With another --format than "
+        "saved_model, a new folder.",
         required=True,
     )
-    flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx"], "For which runtime.")
+    flags.DEFINE_enum(
+        "format", "saved_model", ["saved_model", "litert", "onnx", "huggingface-onnx"], "For which runtime."
+    )
     help = "What to make of a checkpoint; the default is what was saved."
     flags.DEFINE_enum("model_class", None, ["encoder", "sentence_encoder", "masked_lm"], help)
     help = "The dtype of the weights and the computation; bfloat16 halves the size."

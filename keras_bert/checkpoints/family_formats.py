@@ -39,6 +39,7 @@ class HuggingFace:
         decoder: the class of a decoder with cross attention, or "".
         classifier_has_hidden_act: whether the dense layer of a classifier has `hidden_act`, and other poolers tanh.
         pooler_act_heads: heads for which the config has the activation of the pooler; None: it always has it.
+        needs_code: whether transformers has no class of the family, so that only code of the hub computes it.
         refused_heads: head -> why transformers cannot compute it as we do.
         first_token_is_last: whether rows have the first token behind the last one.
         keys: config key -> our key, where they differ.
@@ -61,6 +62,7 @@ class HuggingFace:
     decoder: str = ""
     classifier_has_hidden_act: bool = False
     pooler_act_heads: Collection[str] | None = ()
+    needs_code: bool = False
     refused_heads: Mapping[str, str] = dataclasses.field(default_factory=dict)
     first_token_is_last: bool = False
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)

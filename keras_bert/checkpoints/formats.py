@@ -80,8 +80,16 @@ def read_checkpoint(
     return with_casing(checkpoint, do_lower_case)
 
 
-def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format: str = "keras_bert") -> list[str]:
+def write_checkpoint(
+    checkpoint: BertCheckpoint,
+    path: str | os.PathLike,
+    format: str = "keras_bert",
+    add: Callable[[str], None] = lambda folder: None,
+) -> list[str]:
     """Writes a folder in one of the formats of `WRITERS`, atomically.
+
+    Args:
+        add: writes further files into the folder before it gets its name.
 
     Returns:
         Sentences for the user: weights that the format cannot hold, and differences in computation.
@@ -114,6 +122,7 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
+        add(folder)
     notes = []
     if format == "google" and not checkpoint.config.is_language_model:
         notes = google.warnings_for_google(checkpoint.config, checkpoint.vocabulary)

@@ -6,11 +6,20 @@ import os
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import read_json_object
+from keras_bert.tokenization import byte_pair_files, sentence_piece_files
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.kinds import read_folder
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
-from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 from keras_bert.tokenization.tokenizer_json import SETTINGS_FILE as TOKENIZER_CONFIG_FILE
-from keras_bert.tokenization.tokenizer_json import SPECIAL_TOKENS_FILE, TOKENIZER_FILE, added_token_entry, role_names
+from keras_bert.tokenization.tokenizer_json import (
+    SPECIAL_TOKENS_FILE,
+    TOKENIZER_FILE,
+    added_token_entry,
+    json_text,
+    role_names,
+)
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from keras_bert.tokenization.wordpiece_files import settings_of
@@ -90,6 +99,37 @@ def write_tokenizer(folder: str, tokenizer: TokenTable, config: BertConfig) -> N
     ):
         with atomic_file(os.path.join(folder, name)) as file:
             file.write((text + "\n").encode())
+
+
+def tokenizer_json(tokenizer: TokenTable) -> str:
+    """Returns the content of the `tokenizer.json` of a tokenizer of any kind.
+
+    Raises:
+        InputError: there is no such form.
+    """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return _tokenizer_json(tokenizer.vocabulary, tokenizer.do_lower_case)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return sentence_piece_files.tokenizer_json(tokenizer)
+    if isinstance(tokenizer, BytePairTokenizer):
+        return byte_pair_files.tokenizer_json(tokenizer)
+    raise InputError(f"A {type(tokenizer).__name__} has no form as a {TOKENIZER_FILE}.")
+
+
+def complete_tokenizer(folder: str, special_tokens: SpecialTokens, content: str, max_length: int) -> None:
+    """Adds to the files of a tokenizer what programs need that know no class: `tokenizer.json` with a content,
+    `special_tokens_map.json`, and the longest row as `model_max_length`."""
+    names = role_names(special_tokens)
+    if isinstance(names["mask_token"], dict):
+        names["mask_token"] = {name: value for name, value in names["mask_token"].items() if name != "__type"}
+    settings = read_json_object(os.path.join(folder, TOKENIZER_CONFIG_FILE)) | {"model_max_length": max_length}
+    for name, text in (
+        (TOKENIZER_FILE, content),
+        (SPECIAL_TOKENS_FILE, json_text(names)),
+        (TOKENIZER_CONFIG_FILE, json_text(settings)),
+    ):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _tokenizer_json(vocabulary: Vocabulary, lowercase: bool) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from keras_bert import registry
 from keras_bert.checkpoints import formats
@@ -101,10 +101,7 @@ def save_pretrained(
         InputError: `path` is not empty or cannot be written to, vocabulary and config contradict each other, or the
             format cannot hold this model or its optimizer.
     """
-    checkpoint = checkpoint_of(model, vocabulary)
-    untrained = untrained_parts(model)
-    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in untrained}
-    checkpoint = checkpoint.replace(tensors=kept)
+    checkpoint = without_parts(checkpoint_of(model, vocabulary), untrained_parts(model))
     if include_optimizer:
         checkpoint = checkpoint.replace(adam=adam_slots_of(model))
     for note in formats.write_checkpoint(checkpoint, path, format):
@@ -136,6 +133,12 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         arguments={model.kind: arguments},
     )
     return checkpoint if GENERATOR in checkpoint.heads else checkpoint.with_whole_table()
+
+
+def without_parts(checkpoint: BertCheckpoint, parts: Collection[str]) -> BertCheckpoint:
+    """Returns a checkpoint without the weights of some parts."""
+    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in parts}
+    return checkpoint.replace(tensors=kept)
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:

@@ -326,7 +326,8 @@ class BertModel(keras.Model):
     ) -> str:
         """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
 
-        `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders,
+        `keras_bert.serving.load(path)` runs the exports of all formats but `huggingface-onnx`, whose folders are for
+        programs that are not ours (`portable/hugging_face_folder.py`). Those for LiteRT and ONNX Runtime are folders,
         see `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
         The `signatures.py` of each task describes its signatures. The graph contains the tokenizer; `assets` contains
@@ -336,7 +337,7 @@ class BertModel(keras.Model):
         Args:
             path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next
                 number. It is written atomically. For other formats than SavedModels: a new or empty folder.
-            format: `saved_model`, `litert` or `onnx`.
+            format: `saved_model`, `litert`, `onnx` or `huggingface-onnx`.
             dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the
                 processor supports it. By default the model's own dtypes. Outputs are always float32.
             weights: `int8` stores matrices with 8 bits: about a quarter of the size. SavedModels compute in float32;
@@ -360,6 +361,7 @@ class BertModel(keras.Model):
 
         LiteRT and ONNX exports take `max_seq_length`, `pooling` and `normalize`, those of classifiers also
         `text_pairs`, which decides the inputs of `serving_default`; the others are arguments of `predict` there.
+        `huggingface-onnx` takes `pooling` and `normalize`.
 
         Raises:
             InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path`

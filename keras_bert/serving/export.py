@@ -21,7 +21,15 @@ from keras_bert.program.private_interfaces import private
 from keras_bert.serving.graph.eight_bit_weights import EightBitModel
 from keras_bert.serving.graph.signature_inputs import of_examples
 from keras_bert.serving.graph.tokenize import tokenize_signature
-from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
+from keras_bert.serving.portable.folder import (
+    EXPORT_FILE,
+    HUGGING_FACE_ONNX,
+    SAVED_MODEL,
+    check_format,
+    write_description,
+    write_portable,
+)
+from keras_bert.serving.portable.hugging_face_folder import write_hugging_face_onnx
 from keras_bert.serving.portable.litert_model import write_litert
 from keras_bert.serving.portable.onnx_model import write_onnx
 from keras_bert.serving.portable.portable_models import (
@@ -111,13 +119,17 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
             f"dtype is for SavedModels. Received: format={format!r} with dtype={dtype!r}. Give weights='float16' or "
             "'int8'."
         )
-    known = ("max_seq_length", "pooling", "normalize", "text_pairs")
-    unknown = [name for name in options.given() if name not in known]
-    if unknown:
+    known: tuple[str, ...] = ("pooling", "normalize")
+    more = ""
+    if format != HUGGING_FACE_ONNX:
+        known = ("max_seq_length", *known, "text_pairs")
+        more = "; predict of the loaded export takes top_k and prompts as the model does"
+    if unknown := [name for name in options.given() if name not in known]:
         raise InputError(
-            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
-            "loaded export takes top_k and prompts as the model does."
+            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}{more}."
         )
+    if format == HUGGING_FACE_ONNX:
+        return write_hugging_face_onnx(model, path, weights, options)
     return write_portable(model, path, format, weights, options)
 
 

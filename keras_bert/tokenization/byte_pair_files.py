@@ -34,6 +34,7 @@ from keras_bert.tokenization.tokenizer_json import (
     read_added_tokens,
     read_settings,
     read_tokenizer_json,
+    row_template,
     special_tokens_of,
     token_numbers,
     without_roles,
@@ -58,8 +59,6 @@ _BYTE_LEVEL = KnownKeys(used=("type", "add_prefix_space", "use_regex"), harmless
 _LLAMA_3_SPLIT = {"type": "Split", "pattern": {"Regex": LLAMA_3_PATTERN}, "behavior": "Isolated", "invert": False}
 _SPLIT_AT_SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
 _SPACES_TO_MARKS = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-# Form of a row in tokenizer.json: the texts by name, with the special tokens around them.
-_TEXTS = ("A", "B")
 
 
 def read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
@@ -203,13 +202,6 @@ def tokenizer_json(tokenizer) -> str:
         for name in {*special.names}
     ]
 
-    def row(num_texts: int) -> list[dict]:
-        parts = [{"SpecialToken": {"id": special.cls, "type_id": 0}}]
-        for name, number in zip(_TEXTS, special.separators(num_texts), strict=False):
-            parts.append({"Sequence": {"id": name, "type_id": 0}})
-            parts += [{"SpecialToken": {"id": special.sep, "type_id": 0}}] * number
-        return parts
-
     tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
     steps, falls_back = _steps(tokenizer), tokenizer.falls_back
     decoder = steps.pop("decoder")
@@ -223,14 +215,7 @@ def tokenizer_json(tokenizer) -> str:
         "padding": None,
         "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in tokens],
         **steps,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": row(1),
-            "pair": row(2),
-            "special_tokens": {
-                name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (special.cls, special.sep)
-            },
-        },
+        "post_processor": row_template(special, ids),
         "decoder": decoder,
         "model": model | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
     }

@@ -4,15 +4,18 @@ Where SentencePiece and tokenizers of a `tokenizer.json` differ, as for decompos
 """
 
 import base64
+import dataclasses
+import json
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
+from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, parsed
 from keras_bert.tokenization.sentence_piece_forms import DEBERTA, MODEL_FILES, SentencePieceForm, form_of
 from keras_bert.tokenization.sentence_piece_model import (
@@ -20,6 +23,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     NORMAL,
     OWN_SPACES,
     UNKNOWN,
+    UNUSED,
     USER_DEFINED,
     Piece,
     SentencePieceModel,
@@ -30,11 +34,13 @@ from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,
     TOKENIZER_FILE,
+    added_token_entry,
     check_row_form,
     parts_of,
     read_added_tokens,
     read_settings,
     read_tokenizer_json,
+    row_template,
     special_tokens_of,
 )
 
@@ -147,6 +153,71 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
         data = SentencePieceModel(pieces_of_file, rules, normalizer=settings_of_rules).to_bytes()
         further = beyond_model(added, special, pieces)
         return SentencePieceTokenizer(data, special, do_lower_case, keep_accents, further, form)
+
+
+def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
+    """Returns the content of the `tokenizer.json` of a `SentencePieceTokenizer`.
+
+    Programs that read it divide texts with decomposed letters otherwise.
+
+    Raises:
+        InputError: such a file cannot hold the model.
+    """
+    tokenizer = tokenizer.without_spare_rows()
+    model, special, ids = parsed(tokenizer.model), tokenizer.special_tokens, tokenizer.ids
+    pieces = tokenizer.form.in_order_of_ids(model.pieces, special.mask)
+    if not model.is_unigram or any(piece.type == UNUSED for piece in pieces):
+        kind = "has unused pieces" if model.is_unigram else "merges pairs (BPE)"
+        raise InputError(f"The SentencePiece model {kind}, which a {TOKENIZER_FILE} of Unigram cannot hold.")
+    names = dict.fromkeys([*special.names, *(piece.text for piece in pieces if piece.type == CONTROL)])
+    added = {name: AddedToken(name, normalized=False, special=True) for name in names}
+    added[special.mask] = dataclasses.replace(added[special.mask], lstrip=special.mask_takes_space)
+    added |= {token.content: token for token in tokenizer.added_tokens}
+    in_order = sorted(added.values(), key=lambda token: ids[token.content])
+    split = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    splitters = [split] if model.space_steps else [{"type": "WhitespaceSplit"}, split]
+    values = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in in_order],
+        "normalizer": {"type": "Sequence", "normalizers": _steps(tokenizer, model)},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splitters},
+        "post_processor": row_template(special, ids, special.second_segment),
+        "decoder": split,
+        "model": {
+            "type": "Unigram",
+            "unk_id": ids[special.unk],
+            "vocab": [list(pair) for pair in zip(tokenizer.tokens, _scores(tokenizer, pieces), strict=False)],
+            "byte_fallback": False,
+        },
+    }
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _scores(tokenizer: SentencePieceTokenizer, pieces: Sequence[Piece]) -> list[float]:
+    """Returns the score of each piece with which Unigram divides texts as the tokenizer does.
+
+    Pieces that a user defined are always found, the longest first. Pieces that the tokenizer divides, such as "21,",
+    never are.
+    """
+    worst = min(piece.score for piece in pieces) - 100
+    scores = [100.0 * len(piece.text) ** 2 if piece.type == USER_DEFINED else piece.score for piece in pieces]
+    return [worst if number in tokenizer.divided else score for number, score in enumerate(scores)]
+
+
+def _steps(tokenizer: SentencePieceTokenizer, model: SentencePieceModel) -> list[dict[str, Any]]:
+    """Returns the steps of a normaliser that prepare texts as the tokenizer does."""
+    kinds = [*_PREPARING[: 0 if tokenizer.keep_accents else 2], *_PREPARING[2:][: tokenizer.do_lower_case]]
+    steps = [*(_QUOTES if tokenizer.form.prepares else ()), *((kind, None, None) for kind in kinds)]
+    if model.space_steps:
+        last = [{"type": "Strip", "strip_left": False, "strip_right": True}]
+        steps += _COMPOSING
+    else:
+        rules = base64.b64encode(model.rules).decode()
+        last = [{"type": "Precompiled", "precompiled_charsmap": rules}] if rules else []
+    entries = [{"type": kind, "pattern": pattern, "content": content} for kind, pattern, content in steps]
+    return [*({name: value for name, value in entry.items() if value is not None} for entry in entries), *last]
 
 
 def _vocabulary(values: Mapping[str, Any], file: str) -> list[tuple[str, float]]:

@@ -89,6 +89,8 @@ _ROW_KEYS = {
     "RobertaProcessing": KnownKeys(used=("type", "sep", "cls"), harmless=_OF_OFFSETS),
     "TemplateProcessing": KnownKeys(used=("type", "single", "pair", "special_tokens")),
 }
+# The texts of a row.
+_TEXTS = ("A", "B")
 _FILE_KEYS = KnownKeys(
     used=("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"),
     harmless=("version", "decoder", "truncation", "padding"),
@@ -337,6 +339,22 @@ def check_row_form(
             f"{file}: the post_processor gives the tokens of a row the segments {segments}. Supported are 0 for the "
             "first text and 1 for the second."
         )
+
+
+def row_template(special: SpecialTokens, ids: Mapping[str, int], second_segment: int = 0) -> dict[str, Any]:
+    """Returns the post-processor that makes the rows of this package; the second text has the segment."""
+
+    def row(num_texts: int) -> list[dict]:
+        parts = [{"SpecialToken": {"id": special.cls, "type_id": 0}}]
+        for place, number in enumerate(special.separators(num_texts)):
+            segment = place and second_segment
+            parts.append({"Sequence": {"id": _TEXTS[place], "type_id": segment}})
+            parts += [{"SpecialToken": {"id": special.sep, "type_id": segment}}] * number
+        return parts
+
+    names = (special.cls, special.sep)
+    special_tokens = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in names}
+    return {"type": "TemplateProcessing", "single": row(1), "pair": row(2), "special_tokens": special_tokens}
 
 
 def num_between(values: Mapping[str, Any], file: str) -> int | None:

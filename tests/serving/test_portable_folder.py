@@ -119,7 +119,10 @@ def test_the_command_exports_for_litert(tmp_path, run_here, refused_here):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "coreml"}, "format must be saved_model, litert or onnx. Received: 'coreml'"),
+        (
+            {"format": "coreml"},
+            "must be one of: saved_model, litert, onnx, huggingface-onnx. Received: 'coreml'",
+        ),
         ({"weights": "int4"}, r"must be float16, int8 or None \(float32\). Received: 'int4'"),
         ({"dtype": "bfloat16"}, "dtype is for SavedModels. .*'bfloat16'. Give weights='float16' or"),
         ({"core_operations": True}, "core_operations is for SavedModels. Received: format='litert'"),

@@ -91,6 +91,7 @@ NEW = dataclasses.replace(
         FAMILY.hugging_face,
         classes="New",
         prefix="new",
+        needs_code=True,
         poolers={name: ("new.pooler.dense",) for name in ("", form.CLASSIFIER)},
     ),
 )

@@ -89,6 +89,7 @@ FAMILY = rotary_family(
     hugging_face=rotary_files(
         "NeoBERT",
         "model",
+        needs_code=True,
         poolers={form.CLASSIFIER: ("dense",)},
         renamed={"ForMaskedLM": "LMHead"},
         keys={"norm_eps": "layer_norm_eps", "max_length": "max_position_embeddings"},

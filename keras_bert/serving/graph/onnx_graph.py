@@ -191,20 +191,33 @@ class OnnxGraph:
             return self.node("Mul", values, self.node("Sigmoid", values))
         return values if name == "linear" else self.node({"relu": "Relu", "tanh": "Tanh"}[name], values)
 
-    def model(self, inputs: dict[str, Sequence], outputs: dict[str, tuple[str, Sequence]], about: str):
+    def model(
+        self,
+        inputs: dict[str, Sequence],
+        outputs: dict[str, tuple[str, Sequence]],
+        about: str,
+        int64_names: Mapping[str, str] | None = None,
+    ):
         """Returns the checked `onnx.ModelProto`.
 
         Args:
             inputs: name of an int32 input -> its axes.
             outputs: name of a float32 output -> the value, and its axes.
             about: a sentence that the file contains.
+            int64_names: name of an input -> its name in the file, where it is int64. Nodes get it as int32.
         """
-        int32, float32 = self._types.INT32, self._types.FLOAT
+        int32, int64, float32 = self._types.INT32, self._types.INT64, self._types.FLOAT
+        names = int64_names or {}
+        cast = {name: f"{name} as int32" for name in names}
+        for node in self._nodes:
+            node.input[:] = [cast.get(value, value) for value in node.input]
+        casts = [self._helper.make_node("Cast", [names[name]], [value], to=int32) for name, value in cast.items()]
         made = [self._helper.make_node("Identity", [value], [name]) for name, (value, _) in outputs.items()]
+        types = {name: (names.get(name, name), int64 if name in names else int32) for name in inputs}
         graph = self._helper.make_graph(
-            [*self._nodes, *made],
+            [*casts, *self._nodes, *made],
             "keras_bert",
-            [self._helper.make_tensor_value_info(name, int32, axes) for name, axes in inputs.items()],
+            [self._helper.make_tensor_value_info(*types[name], axes) for name, axes in inputs.items()],
             [self._helper.make_tensor_value_info(name, float32, axes) for name, (_, axes) in outputs.items()],
             list(self._initializers.values()),
             doc_string=about,

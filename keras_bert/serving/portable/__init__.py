@@ -6,6 +6,7 @@ tokenizer_vectors.py    texts with their ids, for those who port the tokenizer t
 litert_model.py         model.tflite, by TensorFlow's converter
 litert_engine.py        runs it without TensorFlow
 onnx_model.py           model.onnx, made from the layers, and packed.onnx for rows of several sequences
+hugging_face_folder.py  a Hugging Face folder with an ONNX file, for programs that are not ours
 row_layouts.py          arranges rows as a runtime computes them fastest: packed, or in groups of similar length
 onnx_engine.py          runs model.onnx with ONNX Runtime
 openvino_engine.py      runs model.onnx with OpenVINO

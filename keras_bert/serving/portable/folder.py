@@ -31,8 +31,9 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
 PACKED_FILE = "packed.onnx"
-# The format of exports for TensorFlow Serving, which have `export.json` among their assets.
-SAVED_MODEL = "saved_model"
+# The format of exports for TensorFlow Serving, which have `export.json` among their assets; and that of folders for
+# programs that are not ours.
+SAVED_MODEL, HUGGING_FACE_ONNX = "saved_model", "huggingface-onnx"
 _VERSION = 2
 # FlatBuffers and protocol buffers hold at most 2 GiB.
 _MOST_MODEL_BYTES = 1 << 31
@@ -172,11 +173,12 @@ def write_description(
 
 def check_format(format: str, weights: str | None = None) -> None:
     """Raises `InputError` if there is no such format, or if it has no such weights."""
-    if format not in FORMATS:
-        raise InputError(f"format must be {SAVED_MODEL}, {' or '.join(FORMATS)}. Received: {format!r}")
-    if weights not in (None, *FORMATS[format].weights):
+    known = {name: entry.weights for name, entry in FORMATS.items()} | {HUGGING_FACE_ONNX: FORMATS["onnx"].weights}
+    if format not in known:
+        raise InputError(f"format must be one of: {', '.join((SAVED_MODEL, *known))}. Received: {format!r}")
+    if weights not in (None, *known[format]):
         raise InputError(
-            f"weights of the format {format} must be {', '.join(FORMATS[format].weights)} or None (float32). "
+            f"weights of the format {format} must be {', '.join(known[format])} or None (float32). "
             f"Received: {weights!r}"
         )
 

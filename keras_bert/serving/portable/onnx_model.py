@@ -1,20 +1,28 @@
 """Writes a model as an ONNX file with operations of the standard only."""
 
 import os
+from typing import Any
 
 from keras_bert import registry
 from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.records import features
 from keras_bert.serving.graph.input_divisors import input_divisors
 from keras_bert.serving.graph.onnx_graph import OPSET, OnnxGraph
-from keras_bert.serving.graph.onnx_heads import check_encoder, inputs_and_outputs
+from keras_bert.serving.graph.onnx_heads import OUTPUT, check_encoder, inputs_and_outputs
 from keras_bert.serving.graph.onnx_layers import stored_name
 from keras_bert.serving.portable.folder import PACKED_FILE, missing_package
 
 # A protocol buffer holds at most 2 GiB.
 _MOST_BYTES = (1 << 31) - 1
 _SMALLEST_MOVED = 1 << 10  # bytes
+# The inputs of files in Hugging Face folders.
+_THEIR_INPUTS = {
+    features.INPUT_IDS: "input_ids",
+    features.INPUT_MASK: "attention_mask",
+    features.SEGMENT_IDS: "token_type_ids",
+}
 
 
 def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
@@ -33,7 +41,7 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
         InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
     """
     _check(model, weights)
-    _write(_network(model, _graph(model, weights)), file_path, weights)
+    write_network(_network(model, _graph(model, weights)), file_path, weights)
 
 
 def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
@@ -46,13 +54,34 @@ def write_onnx_folder(model, file_path: str | os.PathLike, weights: str | None =
     _check(model, weights)
     graph = _graph(model, weights)
     network = _network(model, graph)
-    _write(network, file_path, weights)
+    write_network(network, file_path, weights)
     # Only this graph reads the encoder again: the divisors have been computed.
     packed_graph = graph.empty(packed=True)
     packed = _network(model, packed_graph)
     if packed_graph.packed_inputs:
         _move_weights(packed, network, os.path.basename(file_path))
-        _write(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
+        write_network(packed, os.path.join(os.path.dirname(file_path), PACKED_FILE), weights)
+
+
+def hugging_face_network(model, weights: str | None = None) -> Any:
+    """Returns the `onnx.ModelProto` of a model with the inputs and outputs that files in Hugging Face folders have.
+
+    Inputs are int64 `[batch, length]`: `input_ids`, `attention_mask` and, with segments, `token_type_ids`. The output
+    is `last_hidden_state`, `logits`, or `start_logits` and `end_logits`, float32.
+
+    Args:
+        model: a model whose entry in `registry.py` has `hugging_face_onnx`.
+        weights: as for `write_onnx`.
+
+    Raises:
+        InputError: as `write_onnx`.
+    """
+    _check(model, weights)
+    graph = _graph(model, weights)
+    outputs = registry.imported(registry.task_of(model).hugging_face_onnx)(graph, model)
+    inputs = {name: model.feature_axes for name in model.feature_names if name in _THEIR_INPUTS}
+    outputs = {"logits" if name == OUTPUT else name: found for name, found in outputs.items()}
+    return graph.model(inputs, outputs, _about(model, graph), {name: _THEIR_INPUTS[name] for name in inputs})
 
 
 def _graph(model, weights: str | None) -> OnnxGraph:
@@ -64,12 +93,16 @@ def _graph(model, weights: str | None) -> OnnxGraph:
 
 def _network(model, graph: OnnxGraph):
     """Returns the `onnx.ModelProto` of a model."""
+    return graph.model(*inputs_and_outputs(graph, model), _about(model, graph))
+
+
+def _about(model, graph: OnnxGraph) -> str:
     kind = f"{type(model).__name__} of keras_bert, {model.config.model_type}"
-    about = f"A {kind}, {graph.weights or 'float32'}, opset {OPSET}."
-    return graph.model(*inputs_and_outputs(graph, model), about)
+    return f"A {kind}, {graph.weights or 'float32'}, opset {OPSET}."
 
 
-def _write(written, file_path: str | os.PathLike, weights: str | None) -> None:
+def write_network(written, file_path: str | os.PathLike, weights: str | None) -> None:
+    """Writes an `onnx.ModelProto`. Raises `InputError` if it is too large, or the file cannot be written."""
     size = written.ByteSize()
     if size > _MOST_BYTES:
         raise InputError(

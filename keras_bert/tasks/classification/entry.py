@@ -28,6 +28,7 @@ SEQUENCE_CLASSIFIER = Task(
         methods="keras_bert.tasks.classification.loaded.LoadedSequenceClassifier",
     ),
     onnx="keras_bert.tasks.classification.signatures.classifier",
+    hugging_face_onnx="keras_bert.tasks.classification.signatures.classifier",
     hub_task="text-classification",
     example='model.predict(["a text"])',
 )
@@ -38,4 +39,5 @@ SENTENCE_CLASSIFIER = dataclasses.replace(
     only_ours="a SentenceClassifier, whose labels depend on a pooling. Write it with format='keras_bert', or its "
     "encoder alone: SentenceEncoder.from_pretrained(folder).",
     onnx="keras_bert.tasks.classification.signatures.sentence_classifier",
+    hugging_face_onnx=None,
 )

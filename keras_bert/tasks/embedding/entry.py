@@ -30,6 +30,7 @@ SENTENCE_ENCODER = Task(
         methods="keras_bert.tasks.embedding.encoding.LoadedSentenceEncoder",
     ),
     onnx="keras_bert.tasks.embedding.signatures.sentence_encoder",
+    hugging_face_onnx="keras_bert.tasks.embedding.signatures.token_vectors",
     hub_task="sentence-similarity",
     example='model.predict(["a text"])',
 )

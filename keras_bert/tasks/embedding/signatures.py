@@ -162,6 +162,12 @@ def sentence_encoder(graph, model):
     return {OUTPUT: (text_vectors(graph, model), [BATCH, model.embedding_size])}
 
 
+def token_vectors(graph, model):
+    """Returns the vectors of all tokens, as the encoders of transformers do. What pools them is outside of the file."""
+    tokens = onnx_encoder(graph, model.encoder, inputs_of(model)).sequence_output()
+    return {"last_hidden_state": (tokens, [BATCH, LENGTH, model.config.hidden_size])}
+
+
 def encoder(graph, model):
     encoder = onnx_encoder(graph, model, inputs_of(model))
     tokens = encoder.sequence_output()

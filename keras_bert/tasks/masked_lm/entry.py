@@ -20,6 +20,7 @@ MASKED_LM = Task(
         methods="keras_bert.tasks.masked_lm.task.LoadedMaskedLM",
     ),
     onnx="keras_bert.tasks.masked_lm.signatures.masked_lm",
+    hugging_face_onnx="keras_bert.tasks.masked_lm.signatures.token_logits",
     hub_task="fill-mask",
     example='model.predict(["a [MASK]"])',
 )

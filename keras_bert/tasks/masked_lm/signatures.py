@@ -7,7 +7,7 @@ from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.serving.graph import RAW_OUTPUTS, answer_operations
-from keras_bert.serving.graph.onnx_heads import BATCH, PREDICTIONS, inputs_of, onnx_encoder
+from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, PREDICTIONS, inputs_of, onnx_encoder
 from keras_bert.serving.graph.onnx_layers import array, dense, layer_norm, stored_name
 from keras_bert.serving.graph.row_groups import compute_in_groups
 from keras_bert.serving.graph.signature_inputs import IDS, cut, model_inputs, row_signatures, signature
@@ -93,8 +93,18 @@ def masked_lm(graph, model):
     return {"masked_lm_logits": masked_lm_logits(graph, model, masked)}
 
 
-def masked_lm_logits(graph, model, masked: str) -> tuple[str, list]:
-    """Returns the logits for the vectors of masked tokens, `[B, P, H]`: the value `[B, P, vocabulary]` and its axes."""
+def token_logits(graph, model):
+    """Returns the logits of all tokens, as `ForMaskedLM` of transformers does."""
+    tokens = onnx_encoder(graph, model.encoder, inputs_of(model)).sequence_output()
+    logits, _ = masked_lm_logits(graph, model, tokens, features.INPUT_IDS)
+    return {OUTPUT: (logits, [BATCH, LENGTH, model.config.vocab_size])}
+
+
+def masked_lm_logits(graph, model, masked: str, columns: str = features.MASKED_LM_POSITIONS) -> tuple[str, list]:
+    """Returns the logits for the vectors of masked tokens, `[B, P, H]`: the value `[B, P, vocabulary]` and its axes.
+
+    `columns` is a value `[B, P]`.
+    """
     head = model.masked_lm_head
     masked = graph.node("Reshape", masked, graph.integers(-1, model.config.hidden_size))
     if head.has_transform:
@@ -104,7 +114,7 @@ def masked_lm_logits(graph, model, masked: str) -> tuple[str, list]:
     bias = array(head.output_bias) if head.has_bias else np.zeros(model.config.vocab_size, "float32")
     bias_name = f"{stored_name(head)}/output_bias"
     logits = graph.product_with_rows(stored_name(table), masked, array(table), bias_name, bias)
-    shape = graph.node("Shape", features.MASKED_LM_POSITIONS)
+    shape = graph.node("Shape", columns)
     shape = graph.node("Concat", shape, graph.integers(model.config.vocab_size), axis=0)
     return graph.node("Reshape", logits, shape), [BATCH, PREDICTIONS, model.config.vocab_size]
 

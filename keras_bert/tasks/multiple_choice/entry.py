@@ -13,6 +13,7 @@ MULTIPLE_CHOICE = Task(
         methods="keras_bert.tasks.multiple_choice.task.LoadedMultipleChoice",
     ),
     onnx="keras_bert.tasks.multiple_choice.signatures.multiple_choice",
+    hugging_face_onnx="keras_bert.tasks.multiple_choice.signatures.multiple_choice",
     hub_task="multiple-choice",
     example='model.predict((["a prompt"], [["a choice", "another choice"]]))',
 )

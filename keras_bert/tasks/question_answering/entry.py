@@ -27,6 +27,7 @@ SPAN_CLASSIFIER = Task(
         methods="keras_bert.tasks.question_answering.task.LoadedSpanClassifier",
     ),
     onnx="keras_bert.tasks.question_answering.signatures.span_classifier",
+    hugging_face_onnx="keras_bert.tasks.question_answering.signatures.span_classifier",
     hub_task="question-answering",
     example='model.predict((["a question"], ["a text that has the answer"]))',
 )

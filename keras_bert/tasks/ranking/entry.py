@@ -23,6 +23,7 @@ CROSS_ENCODER = Task(
         methods="keras_bert.tasks.ranking.task.LoadedCrossEncoder",
     ),
     onnx="keras_bert.tasks.classification.signatures.classifier",
+    hugging_face_onnx="keras_bert.tasks.classification.signatures.classifier",
     hub_task="text-ranking",
     example='model.rank("a query", ["a text", "another text"])',
 )

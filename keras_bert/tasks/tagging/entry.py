@@ -15,6 +15,7 @@ TOKEN_CLASSIFIER = Task(
         methods="keras_bert.tasks.tagging.task.LoadedTokenClassifier",
     ),
     onnx="keras_bert.tasks.tagging.signatures.token_classifier",
+    hugging_face_onnx="keras_bert.tasks.tagging.signatures.token_classifier",
     hub_task="token-classification",
     example='model.predict(["a text"])',
 )
