@@ -134,8 +134,9 @@ class TextModel(TaskModel):
             seed: texts only. The seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
             skip_missing: texts only. Whether examples, of validation too, whose text, label or weight is None, NaN or
                 an empty text are left out; a note says how many. By default they are an error.
-            loss: for models that rank or compare texts only. A loss of the task, or its name. None keeps the one
-                chosen before; without one, the examples select it.
+            loss: a loss of the task, or its name: `focal` and `asymmetric` for labels, see
+                `tasks/classification/losses.py`, and those of models that rank or compare texts. None keeps the one
+                chosen before; without one, it is the cross-entropy, or the examples select it.
             **unknown: options of the task's own `fit`; others are refused.
 
         Returns:

@@ -14,6 +14,7 @@ from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
+from keras_bert.tasks.classification.losses import label_loss
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tasks.text_model import TextModel
@@ -33,8 +34,8 @@ class TokenClassifier(TextModel):
     records of `features.tagging_features` do.
 
     Tokens with a negative label id (`features.NO_LABEL` is -1) have no label and are ignored. The loss is the weighted
-    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `fit` and `evaluate`
-    report `loss` and `accuracy`.
+    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `loss="focal"` of
+    `fit` is for rare tags, see `tasks/classification/losses.py`. `fit` and `evaluate` report `loss` and `accuracy`.
 
     Args:
         config: a `BertConfig`.
@@ -60,6 +61,7 @@ class TokenClassifier(TextModel):
     has_token_outputs = True
     kind = "TokenClassifier"
     task_class = TaggingTask
+    as_loss = staticmethod(label_loss)
     loss_names = ("token_classification_loss",)
     logits_layer = "token_classifier"
     metric_names = ("accuracy",)
@@ -104,7 +106,8 @@ class TokenClassifier(TextModel):
         return self.token_classifier(self.dropout(tokens, training=training))
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
+        term = self.loss_choice.term if self.loss_choice else cross_entropy_term
+        return [term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
