@@ -320,7 +320,7 @@ class TextModel(TaskModel):
             **unknown: refused.
 
         Returns:
-            An `Explanation` for each example.
+            A list with an `Explanation` for each example, which a notebook shows in colour.
 
         Raises:
             InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a

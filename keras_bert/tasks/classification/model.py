@@ -23,8 +23,8 @@ from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.tasks.base import TextTask
-from keras_bert.tasks.classification.losses import LabelLoss, label_loss
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
+from keras_bert.tasks.classification.losses import LabelLoss, label_loss
 from keras_bert.tasks.classification.task import ClassificationTask, tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,

@@ -16,6 +16,7 @@ from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.classification.losses import label_loss
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.tagging.decoding import DECODING, INDEPENDENT
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tasks.text_model import TextModel
 
@@ -43,6 +44,9 @@ class TokenClassifier(TextModel):
         doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
             and each word is tagged in the row with the most context. None: the rows do not overlap.
         temperature: see `TextModel`.
+        decoding: `viterbi` answers the best sequence of tags that the scheme of the labels allows, `independent` the
+            best tag of each word. None: `viterbi` if the labels mark entities. Trained heads that do not say it, such
+            as those of transformers, are `independent`. It can be changed as an attribute.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -53,7 +57,8 @@ class TokenClassifier(TextModel):
         float32 logits `[B, S, number of labels]`. Ignore those of padding.
 
     Raises:
-        InputError: there are fewer than two labels, one is there twice, or `doc_stride` is below 1.
+        InputError: there are fewer than two labels, one is there twice, `doc_stride` is below 1, or `decoding` is
+            unknown.
 
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
@@ -73,12 +78,14 @@ class TokenClassifier(TextModel):
         labels: Sequence[str],
         doc_stride: int | None = None,
         temperature: float = 1.0,
+        decoding: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.temperature = float(temperature)
         self.labels = check_labels(labels)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
+        self.decoding = DECODING.checked("decoding", decoding)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
@@ -124,4 +131,8 @@ class TokenClassifier(TextModel):
 
     def get_config(self) -> dict[str, Any]:
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
-        return {**super().get_config(), "labels": list(self.labels), **stride}
+        return {**super().get_config(), "labels": list(self.labels), **stride, "decoding": self.decoding}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return super().from_config({"decoding": INDEPENDENT, **config}, custom_objects)
