@@ -10,6 +10,7 @@ with the methods.
 """
 
 import inspect
+import os
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -17,6 +18,7 @@ from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
 from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.tasks.base import TextTask, text_task
+from keras_bert.tasks.evaluation_report import EvaluationReport, report_on
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import compile_for_features, fit_texts, outputs_with_labels
 
@@ -288,6 +290,20 @@ class TextModel(TaskModel):
     def get_config(self) -> dict[str, Any]:
         temperature = {} if self.temperature == 1.0 else {"temperature": self.temperature}
         return {**super().get_config(), **temperature}
+
+    def report(
+        self, x: Any, y: Any, path: str | os.PathLike, batch_size: int | None = None, max_seq_length: int | None = None
+    ) -> EvaluationReport:
+        """Evaluates on texts with labels, and writes a report of tables and pictures, which a notebook shows.
+
+        Args:
+            x, y, batch_size, max_seq_length: as for `evaluate`.
+            path: a new or empty folder.
+
+        Raises:
+            InputError: as `evaluate`, the model has no report, or `path` is not empty or cannot be written.
+        """
+        return report_on(path, outputs_with_labels(self, x, y, batch_size, max_seq_length))
 
     def explain(
         self,

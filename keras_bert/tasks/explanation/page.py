@@ -11,11 +11,12 @@ _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.7 system-ui, sans-serif; }
 body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
 section { border-top: 1px solid #8888; padding: 1rem 0; }
-h1, h2 { font-size: 1.1rem; margin: 0 0 .3rem; }
+h1 { font-size: 1.1rem; margin: 0 0 .3rem; }
 p { margin: .4rem 0; }
 .note { font-size: .85rem; opacity: .75; }
 """
 # Styles are in the elements, because notebooks drop style sheets.
+_TITLE = "font-size:1.1rem;margin:0 0 .3rem"
 _TEXT = "white-space:pre-wrap;overflow-wrap:anywhere"
 _MARKS = {
     "for": "color:inherit;background:rgba(30,130,230,{:.3f})",
@@ -56,7 +57,8 @@ def _section(explanation: Explanation) -> str:
     words = _words(explanation.tokens)
     largest = max((abs(score) for score in words.values()), default=0.0) or 1.0
     texts = "".join(
-        f'<p style="{_TEXT}">{_marked(text, number, words, largest)}</p>\n' for number, text in enumerate(explanation.texts)
+        f'<p style="{_TEXT}">{_marked(text, number, words, largest)}</p>\n'
+        for number, text in enumerate(explanation.texts)
     )
     note = explanation.method.replace("_", " ")
     if explanation.output is not None:
@@ -65,7 +67,7 @@ def _section(explanation: Explanation) -> str:
             f"{explanation.completeness_error:.1e}"
         )
     target = html_text(explanation.target, _LONGEST_TARGET)
-    return f'<section><h2>{target}</h2>\n{texts}<p class="note">{note}</p></section>\n'
+    return f'<section><h2 style="{_TITLE}">{target}</h2>\n{texts}<p class="note">{note}</p></section>\n'
 
 
 def _words(tokens: Sequence[TokenScore]) -> dict[tuple[int, int, int], float]:
