@@ -28,6 +28,7 @@ def load_trained_model(
     do_lower_case: bool | None = None,
     doc_stride: int | None = None,
     thresholds: Any = None,
+    decoding: str | None = None,
     **runtime: Any,
 ):
     """Returns the model of a finished run.
@@ -38,7 +39,7 @@ def load_trained_model(
         init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model; or an exported
             folder, which is taken in any case. An export is run without TensorFlow and Keras.
         vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
-        doc_stride, thresholds: for models that have them: replace those of the model. None keeps them.
+        doc_stride, thresholds, decoding: for models that have them: replace those of the model. None keeps them.
         **runtime: how an export computes, the options of `keras_bert.serving.load`.
 
     Raises:
@@ -62,6 +63,8 @@ def load_trained_model(
         model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
     if thresholds is not None:
         model.thresholds = thresholds
+    if decoding is not None:
+        model.decoding = decoding
     return model
 
 

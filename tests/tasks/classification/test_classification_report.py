@@ -102,7 +102,7 @@ def test_scores_that_are_far_off_come_first(tmp_path):
     png_size(tmp_path / "scatter.png")
 
 
-def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_path, monkeypatch, caplog):
+def test_without_matplotlib_there_are_the_tables_and_a_line_for_each_picture(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(report_files, "has_matplotlib", lambda: False)
     write_label_report(tmp_path, TEXTS, None, GOLD, PROBABILITIES, ["no", "yes"], {})
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -113,9 +113,10 @@ def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_p
         "thresholds.tsv",
     ]
     expected = "was not drawn: pictures need matplotlib. Run in a clone of keras_bert: pip install"
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert message.split()[0].endswith("/confusion_matrix.png")
-    assert expected in message
+    messages = [record.getMessage() for record in caplog.records]
+    names = ["confusion_matrix.png", "thresholds.png"]
+    assert [message.split()[0] for message in messages] == [str(tmp_path / name) for name in names]
+    assert all(expected in message for message in messages)
 
 
 def test_many_labels_with_strange_names_are_drawn(tmp_path):
