@@ -164,7 +164,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     if "labels" in given and "label_type" not in given:
         arguments.pop("label_type", None)  # that of the labels which are replaced
     labels = tuple(label_strings(arguments["labels"])[0])
-    if has_head and not same_labels(labels, checkpoint.labels):
+    if has_head and not _same_labels(labels, checkpoint.labels):
         tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != head}
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
@@ -175,7 +175,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     return arguments, checkpoint
 
 
-def same_labels(given: tuple, stored: tuple) -> bool:
+def _same_labels(given: tuple, stored: tuple) -> bool:
     """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
     return given == stored or (stored == made_up and len(given) == len(stored))

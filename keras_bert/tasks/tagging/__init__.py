@@ -7,7 +7,6 @@ graph_tagging.py     words -> token rows, logits -> tags, and tags -> entities, 
 examples.py          checked sentences and their tags
 annotated_spans.py   spans of characters -> words with tags
 rows.py              words with tags -> token rows
-checkpoint.py        how a tagger starts from a checkpoint
 tag_schemes.py       BIO, IOB1, BIOES and related schemes
 decoding.py          the best sequence of tags that a scheme allows
 answers.py           entities and tags, from the outputs of a model or of a server

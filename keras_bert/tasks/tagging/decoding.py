@@ -15,24 +15,24 @@ from keras_bert.tasks.tagging.tag_schemes import BIO, IOB1, OUTSIDE, TagLabels, 
 
 # How a tagger chooses the tags of a sentence: the best allowed sequence, or the best tag of each word by itself.
 VITERBI, INDEPENDENT = "viterbi", "independent"
-DECODING = Allowed(str, choices=(VITERBI, INDEPENDENT), or_none=True)
+DECODING = Allowed(str, choices=(VITERBI, INDEPENDENT))
 
 
-def allowed_transitions(labels: TagLabels, decoding: str | None) -> np.ndarray | None:
+def allowed_transitions(labels: TagLabels, decoding: str) -> np.ndarray | None:
     """Returns which label may follow which, bool `[L + 1, L + 1]`; None if each word is decoded by itself.
 
     The last row stands for the beginning of a sentence, and the last column for its end.
 
     Args:
         labels: the L labels of the model.
-        decoding: `viterbi`, `independent`, or None, which is `viterbi` for labels that mark entities.
+        decoding: `viterbi` or `independent`.
 
     Raises:
         InputError: the labels mark no entities, or one of them can be in no allowed sequence.
     """
     DECODING.checked("decoding", decoding)
     scheme = labels.scheme
-    if decoding == INDEPENDENT or decoding is None and scheme is None:
+    if decoding == INDEPENDENT:
         return None
     if scheme is None:
         raise InputError(

@@ -8,7 +8,6 @@ TOKEN_CLASSIFIER = Task(
     model="keras_bert.tasks.tagging.model.TokenClassifier",
     heads=(Head("token_classifier", has_labels=True, hugging_face=("ForTokenClassification",), google=""),),
     text_task="keras_bert.tasks.tagging.task.TaggingTask",
-    start="keras_bert.tasks.tagging.checkpoint.start",
     export=Export(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},

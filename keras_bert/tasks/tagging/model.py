@@ -44,9 +44,8 @@ class TokenClassifier(TextModel):
         doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
             and each word is tagged in the row with the most context. None: the rows do not overlap.
         temperature: see `TextModel`.
-        decoding: `viterbi` answers the best sequence of tags that the scheme of the labels allows, `independent` the
-            best tag of each word. None: `viterbi` if the labels mark entities. Trained heads that do not say it, such
-            as those of transformers, are `independent`. It can be changed as an attribute.
+        decoding: `independent` answers the best tag of each word, `viterbi` the best sequence of tags that the scheme
+            of the labels allows. It can be changed as an attribute.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -78,7 +77,7 @@ class TokenClassifier(TextModel):
         labels: Sequence[str],
         doc_stride: int | None = None,
         temperature: float = 1.0,
-        decoding: str | None = None,
+        decoding: str = INDEPENDENT,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
@@ -131,8 +130,5 @@ class TokenClassifier(TextModel):
 
     def get_config(self) -> dict[str, Any]:
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
-        return {**super().get_config(), "labels": list(self.labels), **stride, "decoding": self.decoding}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return super().from_config({"decoding": INDEPENDENT, **config}, custom_objects)
+        decoding = {} if self.decoding == INDEPENDENT else {"decoding": self.decoding}
+        return {**super().get_config(), "labels": list(self.labels), **stride, **decoding}

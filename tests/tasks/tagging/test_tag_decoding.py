@@ -36,7 +36,7 @@ def allowed_sequences(labels, length):
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_the_best_allowed_sequence_is_found_in_python_and_in_the_graph(labels):
     labels, draw = TagLabels.of(labels), np.random.default_rng(1)
-    allowed = allowed_transitions(labels, None)
+    allowed = allowed_transitions(labels, "viterbi")
     lengths = [0, 1, 1, 2, 3, 4, 0, 4, 3, 4, 2, 4]
     if labels.labels[0] == "S-A":
         lengths = [length for length in lengths if length]
@@ -69,9 +69,13 @@ def test_no_words_and_only_valid_ones_stay_as_they_are():
     ("labels", "decoding", "message"),
     [
         (["NOUN", "VERB"], "viterbi", "needs labels that mark entities.* Received: NOUN, VERB. Give decoding='indep"),
-        (["O", "B-A", "I-A", "E-A", "B-B"], None, "In BIOES, no sequence of tags may have B-B: other labels of the s"),
+        (
+            ["O", "B-A", "I-A", "E-A", "B-B"],
+            "viterbi",
+            "In BIOES, no sequence of tags may have B-B: other labels of the s",
+        ),
         (["O", "S-A", "I-B", "E-B"], "viterbi", "may have I-B, E-B: .* or give decoding='independent'"),
-        (["O", "I-A", "B-B"], None, "In IOB1, no sequence of tags may have B-B"),
+        (["O", "I-A", "B-B"], "viterbi", "In IOB1, no sequence of tags may have B-B"),
         (["O", "B-A"], "beam", "decoding must be one of viterbi, independent. Received: 'beam'"),
     ],
 )
@@ -80,8 +84,7 @@ def test_labels_that_fit_no_sequence_are_refused(labels, decoding, message):
         allowed_transitions(TagLabels.of(labels), decoding)
 
 
-def test_labels_of_no_entities_and_the_other_decoding_have_no_rules():
-    assert allowed_transitions(TagLabels.of(["NOUN", "VERB"]), None) is None
+def test_words_that_are_decoded_by_themselves_have_no_rules():
     assert allowed_transitions(TagLabels.of(["O", "B-A", "I-A", "E-A", "B-B"]), "independent") is None
 
 
@@ -91,7 +94,7 @@ def new_model(**arguments):
 
 @pytest.mark.parametrize(
     ("decoding", "tags", "probabilities"),
-    [(None, ["B-PER", "I-PER"], [0.2, 0.7]), ("independent", ["B-PER", "I-PER"], [0.5, 0.7])],
+    [("viterbi", ["B-PER", "I-PER"], [0.2, 0.7]), ("independent", ["B-PER", "I-PER"], [0.5, 0.7])],
 )
 def test_answers_have_the_probabilities_of_the_decoded_tags(decoding, tags, probabilities):
     task = TaggingTask(new_model(decoding=decoding))
@@ -103,21 +106,13 @@ def test_answers_have_the_probabilities_of_the_decoded_tags(decoding, tags, prob
     assert answer.tags == tags
     assert answer.probabilities == pytest.approx(probabilities, rel=1e-6)
     (explained,) = task.explained_rows(examples, rows, outputs, [None])
-    assert explained.target == ("B-PER: ada" if decoding is None else "I-PER: ada")
+    assert explained.target == ("B-PER: ada" if decoding == "viterbi" else "I-PER: ada")
 
 
-def test_new_heads_are_decoded_by_the_rules_and_those_of_others_as_before(tmp_path):
-    new_model().save_pretrained(tmp_path / "ours")
-    new_model(decoding="independent").save_pretrained(tmp_path / "word_by_word")
-    new_model().save_pretrained(tmp_path / "theirs", format="huggingface")
-    labels = ["O", "B-LOC", "I-LOC"]
-    load = TokenClassifier.from_pretrained
-    assert load(tmp_path / "ours").decoding is None
-    assert load(tmp_path / "word_by_word").decoding == "independent"
-    assert load(tmp_path / "theirs").decoding == "independent"
-    assert load(tmp_path / "theirs", decoding="viterbi").decoding == "viterbi"
-    assert load(tmp_path / "theirs", labels=labels).decoding is None
-    config = new_model().get_config()
-    assert TokenClassifier.from_config(config).decoding is None
-    del config["decoding"]
-    assert TokenClassifier.from_config(config).decoding == "independent"
+def test_the_decoding_is_saved(tmp_path):
+    new_model(decoding="viterbi").save_pretrained(tmp_path / "viterbi")
+    new_model().save_pretrained(tmp_path / "usual")
+    assert TokenClassifier.from_pretrained(tmp_path / "viterbi").decoding == "viterbi"
+    assert TokenClassifier.from_pretrained(tmp_path / "usual").decoding == "independent"
+    assert TokenClassifier.from_pretrained(tmp_path / "usual", decoding="viterbi").decoding == "viterbi"
+    assert TokenClassifier.from_config(new_model(decoding="viterbi").get_config()).decoding == "viterbi"
