@@ -8,8 +8,6 @@ from keras import ops
 
 from keras_bert.layers.choosing import formulas_for
 
-_SMALLEST_PROBABILITY = 1e-7
-
 
 @dataclasses.dataclass(frozen=True)
 class LossTerm:
@@ -45,7 +43,7 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         weights: `[...]`; 1 for every label by default.
     """
     losses = formulas_for(training=True).cross_entropy(logits, labels)
-    return _weighted_sum(name, losses, labels, weights, epsilon)
+    return weighted_term(name, losses, labels, weights, epsilon)
 
 
 def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.0) -> LossTerm:
@@ -64,14 +62,14 @@ def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.
         # The mean over all classes of -log p.
         of_all = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
         losses = (1 - smoothing) * losses + smoothing * of_all
-    return _weighted_sum(name, losses, labels, weights)
+    return weighted_term(name, losses, labels, weights)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the accuracy as a `LossTerm`; the arguments are those of `cross_entropy_term`."""
     best = formulas_for(training=True).argmax(logits)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
-    return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
+    return weighted_term(name, ops.cast(is_right, logits.dtype), labels, weights)
 
 
 def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
@@ -84,63 +82,29 @@ def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
     """
     # max(x, 0) - x * y + log(1 + exp(-|x|)) never overflows.
     losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
-    return _weighted_sum(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
-
-
-def focal_term(name, logits, labels, weights=None, gamma=2.0, alpha=0.25) -> LossTerm:
-    """Returns the focal loss of integer labels, -alpha (1 - p)^gamma log p of the right label, as a `LossTerm`.
-
-    Args:
-        logits, labels, weights: as for `cross_entropy_term`.
-        gamma: how much less a label counts that is predicted well; 0 for no difference.
-        alpha: a factor of the loss of every label.
-
-    Reference: Lin et al., 2017, arXiv 1708.02002, equation 5, with the softmax in place of the sigmoid.
-    """
-    losses = formulas_for(training=True).cross_entropy(logits, labels)
-    others = ops.maximum(-ops.expm1(-losses), _SMALLEST_PROBABILITY)  # 1 - p; the gradient of 0^gamma may be infinite
-    return _weighted_sum(name, alpha * others**gamma * losses, labels, weights)
-
-
-def asymmetric_term(name, logits, labels, weights=None, gamma_neg=4.0, gamma_pos=1.0, clip=0.05) -> LossTerm:
-    """Returns the asymmetric loss of independent labels, averaged over the labels, as a `LossTerm`.
-
-    It is -(1 - p)^gamma_pos log p for a label that a text has, and -q^gamma_neg log(1 - q) for one that it does not
-    have, with q = max(p - clip, 0).
-
-    Args:
-        logits, labels, weights: as for `binary_cross_entropy_term`.
-
-    Reference: Ridnik et al., 2021, arXiv 2009.14119, equation 7.
-    """
-    labels = ops.cast(labels, logits.dtype)
-    is_not = ops.sigmoid(-logits)  # 1 - p
-    positive = ops.exp(gamma_pos * ops.log_sigmoid(-logits)) * ops.log_sigmoid(logits)
-    shifted = ops.maximum(ops.sigmoid(logits) - clip, _SMALLEST_PROBABILITY)
-    log_not = ops.log(ops.minimum(is_not + clip, 1.0)) if clip else ops.log_sigmoid(-logits)
-    losses = -labels * positive - (1 - labels) * shifted**gamma_neg * log_not
-    return _weighted_sum(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
+    return weighted_term(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
 
 
 def binary_accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of right decisions for labels `[B, C]`, as a `LossTerm`; a logit above 0 predicts 1."""
     is_right = ops.equal(logits > 0, ops.cast(labels, "bool"))
-    return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
+    return weighted_term(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
 
 
 def squared_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the squared error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
-    return _weighted_sum(name, errors, targets[..., 0], weights)
+    return weighted_term(name, errors, targets[..., 0], weights)
 
 
 def absolute_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the absolute error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
-    return _weighted_sum(name, errors, targets[..., 0], weights)
+    return weighted_term(name, errors, targets[..., 0], weights)
 
 
-def _weighted_sum(name, values, labels, weights, epsilon=0.0):
+def weighted_term(name, values, labels, weights, epsilon=0.0) -> LossTerm:
+    """Returns the sum of values `[...]`, times their weights, as a `LossTerm`; `labels` have the same shape."""
     # Derived from the labels instead of the values, so that the sum of the weights does not depend on predictions.
     weights = ops.ones_like(labels, dtype=values.dtype) if weights is None else ops.cast(weights, values.dtype)
     return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

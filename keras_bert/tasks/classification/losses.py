@@ -1,20 +1,20 @@
 """Losses for rare labels, instead of the cross-entropy: `fit(texts, labels, loss="focal")`.
 
-| name | class | for |
-|---|---|---|
-| `focal` | `FocalLoss` | one label for each text or word |
-| `asymmetric` | `AsymmetricLoss` | several labels for each text |
-
-Both make labels that are predicted well count less. They go together with `class_weight` and `sample_weight`, which
-are further factors of the loss.
+`focal` is for one label for each text or word, `asymmetric` for several labels for each text. Both make labels that are
+predicted well count less. `class_weight` and `sample_weight` are further factors of the loss.
 """
 
 import dataclasses
 from typing import Any, ClassVar
 
-from keras_bert.models.losses import LossTerm, asymmetric_term, focal_term
+from keras import ops
+
+from keras_bert.layers.choosing import formulas_for
+from keras_bert.models.losses import LossTerm, weighted_term
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, option
+
+_LEAST = 1e-7  # the gradient of 0 to the power of gamma may be infinite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,9 @@ class FocalLoss(LabelLoss):
     advice = "loss='asymmetric', which is the focal loss of each label as AsymmetricLoss(2, 2, clip=0)"
 
     def term(self, name: str, logits: Any, labels: Any, weights: Any = None) -> LossTerm:
-        return focal_term(name, logits, labels, weights, self.gamma, self.alpha)
+        losses = formulas_for(training=True).cross_entropy(logits, labels)
+        others = ops.maximum(-ops.expm1(-losses), _LEAST)  # 1 - p
+        return weighted_term(name, self.alpha * others**self.gamma * losses, labels, weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,12 @@ class AsymmetricLoss(LabelLoss):
     advice = "loss='focal'"
 
     def term(self, name: str, logits: Any, labels: Any, weights: Any = None) -> LossTerm:
-        return asymmetric_term(name, logits, labels, weights, self.gamma_neg, self.gamma_pos, self.clip)
+        labels = ops.cast(labels, logits.dtype)
+        of_labels = ops.exp(self.gamma_pos * ops.log_sigmoid(-logits)) * ops.log_sigmoid(logits)
+        shifted = ops.maximum(ops.sigmoid(logits) - self.clip, _LEAST)
+        log_not = ops.log(ops.minimum(ops.sigmoid(-logits) + self.clip, 1.0)) if self.clip else ops.log_sigmoid(-logits)
+        losses = -labels * of_labels - (1 - labels) * shifted**self.gamma_neg * log_not
+        return weighted_term(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
 
 
 LABEL_LOSSES: dict[str, type[LabelLoss]] = {"focal": FocalLoss, "asymmetric": AsymmetricLoss}
