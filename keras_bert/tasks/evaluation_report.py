@@ -5,11 +5,13 @@ import dataclasses
 import glob
 import html
 import os
+from typing import Any
 
-from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered, TextTask, check_labels_of_rows, text_task
 from keras_bert.tasks.calibration import write_reliability
+from keras_bert.tasks.fitting import outputs_with_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +49,15 @@ def write_report(folder: str | os.PathLike, answered: Answered) -> dict[str, flo
     return scores
 
 
-def report_on(path: str | os.PathLike, answered: Answered) -> EvaluationReport:
-    """Writes a report on outputs for examples with labels into a new folder; see `TextModel.report`."""
-    task = text_task(answered.model)
+def report_on(
+    model: Any, x: Any, y: Any, path: str | os.PathLike, batch_size: int | None, max_seq_length: int | None
+) -> EvaluationReport:
+    """Evaluates a model and writes a report into a new folder; the arguments are those of `TextModel.report`."""
+    task = text_task(model)
     if type(task).write_report is TextTask.write_report:
-        raise InputError(f"A {type(answered.model).__name__} has no report.")
+        raise InputError(f"A {type(model).__name__} has no report.")
+    check_output_folder(path)  # before the texts are computed
+    answered = outputs_with_labels(model, x, y, batch_size, max_seq_length)
     check_labels_of_rows(answered.example_rows.rows, "to compare with: give report(texts, labels, path)")
     answers = task.answers(answered.examples, answered.example_rows, answered.outputs)
     with atomic_folder(path) as folder:

@@ -303,7 +303,7 @@ class TextModel(TaskModel):
         Raises:
             InputError: as `evaluate`, the model has no report, or `path` is not empty or cannot be written.
         """
-        return report_on(path, outputs_with_labels(self, x, y, batch_size, max_seq_length))
+        return report_on(self, x, y, path, batch_size, max_seq_length)
 
     def explain(
         self,
