@@ -1,7 +1,7 @@
 """Tasks on texts: one folder per task, and the code that all tasks share.
 
-In a task's folder, `examples`, `rows`, `answers`, `decoding`, `scores`, `tag_schemes` and `answer_spans` import neither models
-nor TensorFlow, since `data_prep`, loaded exports and clients use them. `task.py` connects them with the model.
+In a task's folder, `examples`, `rows`, `answers`, `decoding`, `scores`, `tag_schemes` and `answer_spans` import neither
+models nor TensorFlow, since `data_prep`, loaded exports and clients use them. `task.py` connects them with the model.
 
 classification/       labels and scores for texts and pairs
 tagging/              a tag for each word: named entities, parts of speech
