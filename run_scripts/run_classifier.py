@@ -43,9 +43,10 @@ from run_scripts.run_flags import check_distillation_flags, distillation_of_flag
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _MOST_EXPLAINED = 100  # a page of more is slow to make and nobody reads it
+_FREEZING = ("freeze_layers", "freeze_encoder", "freeze_embeddings")
 _NOT_WITH = {
     "zero_shot": ("do_train", "do_eval", "task_name", "labels", "few_shot", "explain", "threshold"),
-    "few_shot": ("teacher", "lora_rank", "freeze_layers", "freeze_encoder", "freeze_embeddings", "keep_best"),
+    "few_shot": ("teacher", "label_loss", "lora_rank", *_FREEZING, "keep_best"),
 }
 _OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_2_with_negative")
 

@@ -21,6 +21,7 @@ from absl import flags
 
 from keras_bert.program.command_line import command_of, refuse_flags_without_effect
 from keras_bert.program.option_flags import flags_by_name
+from keras_bert.tasks.tagging.decoding import INDEPENDENT, VITERBI
 from run_scripts.fine_tuning_flags import data_files, define_data_file_flags, define_fine_tuning_flags, run_task
 
 FLAGS = flags.FLAGS
@@ -42,6 +43,12 @@ def define_flags() -> None:
         "Cut sentences that are too long into rows that overlap and begin this many tokens apart. Default: that of the "
         "model, at first none: the rows do not overlap.",
     )
+    flags.DEFINE_enum(
+        "decoding",
+        None,
+        [VITERBI, INDEPENDENT],
+        "The best sequence of tags that their scheme allows, or the best tag of each word. Default: that of the model.",
+    )
     define_fine_tuning_flags()
 
 
@@ -55,7 +62,8 @@ def main() -> None:
     files = data_files(Tagging.endings)
     parts = {part: _read(path, has_tags=None if part == "predict" else True) for part, path in files.items()}
     labels = FLAGS.labels
-    arguments = {} if FLAGS.doc_stride is None else {"doc_stride": FLAGS.doc_stride}
+    settings = {"doc_stride": FLAGS.doc_stride, "decoding": FLAGS.decoding}
+    arguments = {name: value for name, value in settings.items() if value is not None}
     if "train" in parts:
         labels = labels or labels_of(parts["train"])
         arguments["labels"] = list(labels)
@@ -65,7 +73,7 @@ def main() -> None:
 
     # Tags that are not of entities have no entity F1.
     main_score = "f1" if labels is None or TagLabels.of(labels, "labels").scheme else "accuracy"
-    run_task("TokenClassifier", parts, main_score, model_arguments=arguments, doc_stride=FLAGS.doc_stride)
+    run_task("TokenClassifier", parts, main_score, model_arguments=arguments, **settings)
 
 
 def _read(path: str, has_tags: bool | None):

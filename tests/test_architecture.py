@@ -51,6 +51,7 @@ DATA_PREP_MAY_IMPORT = ("program", "registry", "tokenization", "records", "tasks
 # data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
 LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "label_names")
 LIGHT_FILES += ("text_rows", "answers", "masked_texts", "served_values", "answer_operations", "annotated_spans")
+LIGHT_FILES += ("decoding",)
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
 CORE = ("config", "encoders", "layers", "models", "optimization")

@@ -43,7 +43,7 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         weights: `[...]`; 1 for every label by default.
     """
     losses = formulas_for(training=True).cross_entropy(logits, labels)
-    return _weighted_sum(name, losses, labels, weights, epsilon)
+    return weighted_term(name, losses, labels, weights, epsilon)
 
 
 def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.0) -> LossTerm:
@@ -62,14 +62,14 @@ def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.
         # The mean over all classes of -log p.
         of_all = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
         losses = (1 - smoothing) * losses + smoothing * of_all
-    return _weighted_sum(name, losses, labels, weights)
+    return weighted_term(name, losses, labels, weights)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the accuracy as a `LossTerm`; the arguments are those of `cross_entropy_term`."""
     best = formulas_for(training=True).argmax(logits)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
-    return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
+    return weighted_term(name, ops.cast(is_right, logits.dtype), labels, weights)
 
 
 def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
@@ -82,28 +82,29 @@ def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
     """
     # max(x, 0) - x * y + log(1 + exp(-|x|)) never overflows.
     losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
-    return _weighted_sum(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
+    return weighted_term(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
 
 
 def binary_accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of right decisions for labels `[B, C]`, as a `LossTerm`; a logit above 0 predicts 1."""
     is_right = ops.equal(logits > 0, ops.cast(labels, "bool"))
-    return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
+    return weighted_term(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
 
 
 def squared_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the squared error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
-    return _weighted_sum(name, errors, targets[..., 0], weights)
+    return weighted_term(name, errors, targets[..., 0], weights)
 
 
 def absolute_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the absolute error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
-    return _weighted_sum(name, errors, targets[..., 0], weights)
+    return weighted_term(name, errors, targets[..., 0], weights)
 
 
-def _weighted_sum(name, values, labels, weights, epsilon=0.0):
+def weighted_term(name, values, labels, weights, epsilon=0.0) -> LossTerm:
+    """Returns the sum of values `[...]`, times their weights, as a `LossTerm`; `labels` have the same shape."""
     # Derived from the labels instead of the values, so that the sum of the weights does not depend on predictions.
     weights = ops.ones_like(labels, dtype=values.dtype) if weights is None else ops.cast(weights, values.dtype)
     return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

@@ -109,8 +109,8 @@ class TaskModel(BertModel):
 
         Args:
             optimizer: a Keras optimizer or its name, such as `AdamW(2e-5)`.
-            loss: None; for models that rank or compare texts also the name of a loss, see their `fit`. None keeps the
-                loss that was chosen before; without one, the examples select it.
+            loss: None; or the name of a loss, for models whose `fit` has one. None keeps the loss that was chosen
+                before.
             loss_weights: None.
             metrics, weighted_metrics: Keras metrics to report beside the model's own; several models take none.
             run_eagerly: whether to run without compiling, to find errors.
@@ -126,7 +126,7 @@ class TaskModel(BertModel):
         Raises:
             InputError: a loss is given, or an argument does not fit the model or the backend.
         """
-        self._set_loss(loss, loss_weights)
+        self.choose_loss(loss, loss_weights)
         if self.metrics_refusal and (metrics or weighted_metrics):
             raise InputError(f"{self.metrics_refusal} Call compile(optimizer=...) without metrics.")
         optimizer = keras.optimizers.get(optimizer)
@@ -151,9 +151,10 @@ class TaskModel(BertModel):
             auto_scale_loss=auto_scale_loss,
         )
 
-    def _set_loss(self, loss: Any, loss_weights: Any) -> None:
+    def choose_loss(self, loss: Any, loss_weights: Any = None) -> None:
+        """Sets the loss of the user; None keeps the earlier one. Raises `InputError` if the model has no such loss."""
         if loss_weights is None and self.as_loss is not None:
-            self.choose_loss(loss)
+            self.loss_choice = self.as_loss(loss) or self.loss_choice
         elif loss is not None or loss_weights is not None:
             raise InputError(
                 f"{type(self).__name__} computes its own loss ({' + '.join(self.loss_names)}). "
@@ -174,16 +175,11 @@ class TaskModel(BertModel):
             )
         self.gradient_accumulation_steps = steps
 
-    def choose_loss(self, loss: Any) -> None:
-        """Sets the loss of the user; None keeps the earlier one."""
-        assert self.as_loss is not None
-        self.loss_choice = self.as_loss(loss) or self.loss_choice
-
     @contextlib.contextmanager
     def chosen_loss(self, loss: Any) -> Iterator[None]:
         """Sets the loss of the user for the block; if the block raises `InputError`, the earlier loss is set again."""
         before = self.loss_choice
-        self._set_loss(loss, None)
+        self.choose_loss(loss)
         try:
             yield
         except InputError:  # what is refused changes nothing

@@ -1,7 +1,7 @@
 """Tasks on texts: one folder per task, and the code that all tasks share.
 
-In a task's folder, `examples`, `rows`, `answers`, `scores`, `tag_schemes` and `answer_spans` import neither models
-nor TensorFlow, since `data_prep`, loaded exports and clients use them. `task.py` connects them with the model.
+In a task's folder, `examples`, `rows`, `answers`, `decoding`, `scores`, `tag_schemes` and `answer_spans` import neither
+models nor TensorFlow, since `data_prep`, loaded exports and clients use them. `task.py` connects them with the model.
 
 classification/       labels and scores for texts and pairs
 tagging/              a tag for each word: named entities, parts of speech
@@ -15,7 +15,7 @@ multi_vector/         a vector for each token of queries and documents
 masked_lm/            predicting [MASK], and writing text
 pretraining/          models that are trained on text without labels
 explanation/          a score for each token of an answer
-text_model.py         TextModel: the base class of models that take texts: fit, evaluate, predict, explain
+text_model.py         TextModel: the base class of models that take texts: fit, evaluate, predict, report, explain
 base.py               TextTask: the interface of a task; predict and evaluate on texts
 examples.py           texts and pairs; checks of examples, missing values, and the last ones held out
 label_names.py        labels that users give as names, positions or truth values
@@ -28,6 +28,7 @@ calibration.py        the temperature of a model, and how right its probabilitie
 prompts.py            the texts that a model puts before each text
 prediction.py         model outputs for many rows, sorted by length; shows how far it is
 text_rows.py          texts become token rows, or tokens with offsets; the tokenizer of a model
+evaluation_report.py  the report on an evaluation, which notebooks show
 report_files.py       tables and pictures for reports
 distillation.py       trains a small classifier on what a large one computes for texts
 """

@@ -10,6 +10,7 @@ with the methods.
 """
 
 import inspect
+import os
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -17,6 +18,7 @@ from keras_bert.models.shown_arguments import check_options
 from keras_bert.models.task_model import OF_KERAS, TaskModel
 from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.tasks.base import TextTask, text_task
+from keras_bert.tasks.evaluation_report import EvaluationReport, report_on
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import compile_for_features, fit_texts, outputs_with_labels
 
@@ -134,8 +136,9 @@ class TextModel(TaskModel):
             seed: texts only. The seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
             skip_missing: texts only. Whether examples, of validation too, whose text, label or weight is None, NaN or
                 an empty text are left out; a note says how many. By default they are an error.
-            loss: for models that rank or compare texts only. A loss of the task, or its name. None keeps the one
-                chosen before; without one, the examples select it.
+            loss: a loss of the task, or its name: `focal` and `asymmetric` for labels, see
+                `tasks/classification/losses.py`, and those of models that rank or compare texts. None keeps the one
+                chosen before; without one, it is the cross-entropy, or the examples select it.
             **unknown: options of the task's own `fit`; others are refused.
 
         Returns:
@@ -288,6 +291,20 @@ class TextModel(TaskModel):
         temperature = {} if self.temperature == 1.0 else {"temperature": self.temperature}
         return {**super().get_config(), **temperature}
 
+    def report(
+        self, x: Any, y: Any, path: str | os.PathLike, batch_size: int | None = None, max_seq_length: int | None = None
+    ) -> EvaluationReport:
+        """Evaluates on texts with labels, and writes a report of tables and pictures, which a notebook shows.
+
+        Args:
+            x, y, batch_size, max_seq_length: as for `evaluate`.
+            path: a new or empty folder.
+
+        Raises:
+            InputError: as `evaluate`, the model has no report, or `path` is not empty or cannot be written.
+        """
+        return report_on(self, x, y, path, batch_size, max_seq_length)
+
     def explain(
         self,
         x: Any,
@@ -319,7 +336,7 @@ class TextModel(TaskModel):
             **unknown: refused.
 
         Returns:
-            An `Explanation` for each example.
+            A list with an `Explanation` for each example, which a notebook shows in colour.
 
         Raises:
             InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a

@@ -104,7 +104,8 @@ def run_settings(model, task: TextTask, train, dev, start: StartingPoint, option
 
 
 def _prepare(model, options: FineTuningOptions) -> None:
-    """Freezes parts of a model or adds LoRA, as the options say."""
+    """Chooses the loss of a model, and freezes parts of it or adds LoRA, as the options say."""
+    model.choose_loss(options.loss)
     freeze(
         model,
         embeddings=options.freeze_embeddings,

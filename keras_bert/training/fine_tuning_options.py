@@ -62,6 +62,9 @@ class FineTuningOptions(RunOptions):
         flag="class_weights",
         read=class_weights,
     )
+    loss: str | None = option(
+        None, "The loss for rare labels: focal, or with several labels asymmetric.", flag="label_loss"
+    )
     layer_decay: float = option(
         1.0, "The factor of the learning rate from a layer to the layer below.", above=0, at_most=1
     )

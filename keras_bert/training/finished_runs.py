@@ -10,7 +10,8 @@ from keras_bert.program.json_files import member, read_json_object
 from keras_bert.program.options import check_whole
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered, TextTask, text_task
-from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs, write_reliability
+from keras_bert.tasks.calibration import Calibration, calibrate_on_outputs
+from keras_bert.tasks.evaluation_report import write_report
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.run_folder import RunFolder
 
@@ -27,6 +28,7 @@ def load_trained_model(
     do_lower_case: bool | None = None,
     doc_stride: int | None = None,
     thresholds: Any = None,
+    decoding: str | None = None,
     **runtime: Any,
 ):
     """Returns the model of a finished run.
@@ -37,7 +39,7 @@ def load_trained_model(
         init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model; or an exported
             folder, which is taken in any case. An export is run without TensorFlow and Keras.
         vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
-        doc_stride, thresholds: for models that have them: replace those of the model. None keeps them.
+        doc_stride, thresholds, decoding: for models that have them: replace those of the model. None keeps them.
         **runtime: how an export computes, the options of `keras_bert.serving.load`.
 
     Raises:
@@ -61,6 +63,8 @@ def load_trained_model(
         model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
     if thresholds is not None:
         model.thresholds = thresholds
+    if decoding is not None:
+        model.decoding = decoding
     return model
 
 
@@ -111,8 +115,6 @@ def evaluate_run(
 ) -> dict[str, float]:
     """Evaluates the model of a run. Writes `eval_results.txt`, and a readable report into `eval_report`.
 
-    If the answers have probabilities, the report says how often they are right: see `write_reliability`.
-
     Args:
         output_dir, kind, **model: the arguments of `load_trained_model`.
         dev: examples with labels that the model knows, or several sets of them by name: `eval`, whose results come
@@ -141,14 +143,12 @@ def evaluate_run(
     further = {}
     for name in (*others, first):
         answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
-        scores = task.scores_of(answered)
+        os.makedirs(folder.file(f"{name}_report"), exist_ok=True)
+        scores = write_report(folder.file(f"{name}_report"), answered)
         guessing = task.scores_of_guessing(sets[name])
         further |= {f"{name}_{score}": value for score, value in guessing.items()}
         if name != first:
             further |= {f"{name}_{score}": value for score, value in scores.items()}
-        os.makedirs(folder.file(f"{name}_report"), exist_ok=True)
-        task.write_report(folder.file(f"{name}_report"), answered, scores)
-        write_reliability(folder.file(f"{name}_report"), answered)
     results = write_eval_results(folder, scores, **further)
     print(f"{folder.file(f'{first}_report')}: the report")
     comparison = task.comparison(sets[first], scores)

@@ -24,6 +24,7 @@ from keras_bert.program.label_types import Label, label_strings, label_value
 from keras_bert.program.options import check_choice, check_whole
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
+from keras_bert.tasks.classification.losses import LabelLoss, label_loss
 from keras_bert.tasks.classification.task import ClassificationTask, tune_on_answers
 from keras_bert.tasks.classification.thresholds import (
     TunedThresholds,
@@ -65,6 +66,9 @@ class SequenceClassifier(TextModel):
                          `[B, labels]`.
         regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
                          `[B]` or `[B, labels]`.
+
+    For rare labels, `fit(texts, labels, loss="focal")` and, with `multi_label`, `loss="asymmetric"` replace the
+    cross-entropy; see `tasks/classification/losses.py`.
 
     `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of right
     decisions among those for every example and label, or `mean_absolute_error` for `regression`. The `metrics` given to
@@ -221,8 +225,11 @@ class SequenceClassifier(TextModel):
         if self.thresholds is not None:
             self.thresholds = divided(self.thresholds, temperature)
 
+    def as_loss(self, loss: Any) -> LabelLoss | None:
+        return label_loss(loss, self.problem_type)
+
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        term, _ = _TERMS[self.problem_type]
+        term = self.loss_choice.term if self.loss_choice else _TERMS[self.problem_type][0]
         return [term("classification_loss", y_pred, self._label_ids(x, y), example_weights(x, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:

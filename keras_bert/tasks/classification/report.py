@@ -10,6 +10,7 @@ from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
 from keras_bert.tasks.report_files import (
     BLUE,
     GREY,
+    ORANGE,
     aligned,
     draw,
     draw_labels,
@@ -23,6 +24,7 @@ from keras_bert.tasks.report_files import (
 _MOST_LABELS_WITH_NUMBERS = 20
 _SMALLEST_PROBABILITY = 1e-12
 _TABLE_HEADER = ("label", *SCORES_OF_LABELS)
+_THRESHOLDS = np.arange(20) / 20
 
 
 def write_label_report(
@@ -40,6 +42,9 @@ def write_label_report(
         confusion_matrix.tsv    rows are right labels, columns are predicted ones
         confusion_matrix.png
         labels.tsv              precision, recall and F1 of each label, and how often it occurs
+        thresholds.tsv          the same of the second of two labels, if its probability must exceed a threshold; with
+                                more labels, of the answers whose probability exceeds it
+        thresholds.png
         errors.tsv              the wrongly labelled texts, the highest loss first
 
     Args:
@@ -79,6 +84,10 @@ def write_label_report(
     text += f"\n{num_wrong} of {len(gold)} are wrong: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
     _draw_confusion(os.path.join(folder, "confusion_matrix.png"), confusion, labels)
+    if len(labels) == 2:
+        _write_thresholds(folder, probabilities[:, 1], gold == 1, int(gold.sum()), labels[1])
+    else:
+        _write_thresholds(folder, probabilities.max(axis=1), predicted == gold, len(gold), "all answers")
 
 
 def write_label_set_report(
@@ -95,6 +104,7 @@ def write_label_set_report(
 
         report.txt, labels.tsv, errors.tsv
         labels.png              F1 of each label
+        thresholds.tsv, .png    precision, recall and F1 of all labels together, with one threshold for all
 
     Args:
         gold: 0 or 1, (N, labels).
@@ -124,6 +134,7 @@ def write_label_set_report(
     text += f"\nThe labels of {num_wrong} of {len(gold)} texts are not exactly right: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
     draw_labels(os.path.join(folder, "labels.png"), table, "Labels")
+    _write_thresholds(folder, probabilities.reshape(-1), gold.reshape(-1), int(gold.sum()), "all labels")
 
 
 def write_regression_report(
@@ -152,6 +163,33 @@ def write_regression_report(
     text = _scores_text(scores, len(gold)) + "\n" + aligned(["", "mean", "deviation", "lowest", "highest"], summary)
     write_text(os.path.join(folder, "report.txt"), text)
     _draw_scatter(os.path.join(folder, "scatter.png"), gold, predicted)
+
+
+def _write_thresholds(folder, probabilities: np.ndarray, is_right: np.ndarray, num_gold: int, what: str) -> None:
+    """Writes precision, recall and F1 of what has a probability above each of some thresholds.
+
+    Args:
+        probabilities: float (M,).
+        is_right: bool (M,).
+        num_gold: how many right ones there are.
+        what: the title of the picture says this.
+    """
+    right, predicted = (
+        (values[:, None] > _THRESHOLDS).sum(axis=0) for values in (probabilities[is_right], probabilities)
+    )
+    table = label_table(_THRESHOLDS.tolist(), right, predicted, [num_gold] * len(_THRESHOLDS))
+    write_table(os.path.join(folder, "thresholds.tsv"), ["threshold", *SCORES_OF_LABELS], table)
+
+    def on(axis):
+        for column, color, name in ((1, GREY, "precision"), (2, ORANGE, "recall"), (3, BLUE, "F1")):
+            axis.plot(_THRESHOLDS, [row[column] for row in table], color=color, label=name)
+        axis.set_xlim(0, 1)
+        axis.set_ylim(0, 1.02)
+        axis.set_xlabel("threshold of the probability")
+        axis.legend(fontsize=9, frameon=False)
+        axis.set_title(f"Precision and recall: {short_label(what)}", loc="left", fontsize=10, parse_math=False)
+
+    draw(os.path.join(folder, "thresholds.png"), (5.6, 4.2), on)
 
 
 def _checked(values, name: str) -> np.ndarray:

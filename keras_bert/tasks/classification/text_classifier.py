@@ -28,6 +28,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         batch_size: texts per update, and texts computed at once.
         max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
         class_weight: label -> factor of the loss, or "balanced"; None for equal weights.
+        loss: `focal` or a `FocalLoss` of `tasks/classification/losses.py`; None for the cross-entropy.
         seed: the seed of the new weights, of the dropout and of the order of the texts.
         verbose: 0 shows no progress.
 
@@ -45,6 +46,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         batch_size: int = 32,
         max_seq_length: int | None = None,
         class_weight: Any = None,
+        loss: Any = None,
         seed: int = 12345,
         verbose: int = 0,
     ):
@@ -54,6 +56,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.max_seq_length = max_seq_length
         self.class_weight = class_weight
+        self.loss = loss
         self.seed = seed
         self.verbose = verbose
 
@@ -81,7 +84,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         num_steps = self.epochs * -(-len(labels) // self.batch_size)
         self.model_.compile(AdamW(WarmupLinearDecay(self.learning_rate, num_steps, num_steps // 10)), jit_compile=False)
         weights: dict[str, Any] = {"sample_weight": sample_weight, "class_weight": self.class_weight}
-        self.model_.fit(_texts(X), labels.tolist(), epochs=self.epochs, seed=self.seed, **weights, **self._options())
+        how: dict[str, Any] = {"epochs": self.epochs, "loss": self.loss, "seed": self.seed, **self._options()}
+        self.model_.fit(_texts(X), labels.tolist(), **weights, **how)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

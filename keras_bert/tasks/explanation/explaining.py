@@ -45,9 +45,18 @@ class TokenScore:
     score: float
 
 
+class _ShownInNotebooks:
+    """What a notebook shows in colour."""
+
+    def _repr_html_(self) -> str:
+        from keras_bert.tasks.explanation.page import explanation_part
+
+        return explanation_part(self if isinstance(self, list) else [self])
+
+
 @dataclasses.dataclass(frozen=True)
-class Explanation:
-    """The scores of the tokens for one answer of a model.
+class Explanation(_ShownInNotebooks):
+    """The scores of the tokens for one answer of a model. A notebook shows its texts in colour.
 
     Attributes:
         target: the explained answer: a label, a tag and its word, an answer, a choice, or a token in place of [MASK].
@@ -70,6 +79,10 @@ class Explanation:
     completeness_error: float | None = None
 
 
+class Explanations(_ShownInNotebooks, list):
+    """A list with an `Explanation` for each example. A notebook shows their texts in colour."""
+
+
 def explain_examples(
     model,
     examples,
@@ -81,7 +94,7 @@ def explain_examples(
     baseline: str = "pad",
     batch_size: int | None = None,
     max_seq_length: int | None = None,
-) -> list[Explanation]:
+) -> Explanations:
     """Explains a model's answers to examples of its task; the other arguments are those of `TextModel.explain`."""
     require_tensorflow("Explaining")
     check_choice("method", method, METHODS)
@@ -104,7 +117,7 @@ def explain_examples(
         batch = rows.batch(np.array([row.row]))
         inputs = {name: batch[name] for name in model.feature_names}
         parts[row.example].append((row, explain(row, inputs)))
-    return [_joined(part, method, model.vocabulary) for part in parts]
+    return Explanations(_joined(part, method, model.vocabulary) for part in parts)
 
 
 def quadrature(steps: int, name: str = "gausslegendre") -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Explanations as one HTML page without scripts or files beside it."""
+"""Explanations as HTML without scripts or files beside it: a page, and a part of a notebook."""
 
 import os
 from collections.abc import Sequence
@@ -11,13 +11,17 @@ _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.7 system-ui, sans-serif; }
 body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
 section { border-top: 1px solid #8888; padding: 1rem 0; }
-h1, h2 { font-size: 1.1rem; margin: 0 0 .3rem; }
-p { margin: .4rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+h1 { font-size: 1.1rem; margin: 0 0 .3rem; }
+p { margin: .4rem 0; }
 .note { font-size: .85rem; opacity: .75; }
-mark { color: inherit; border-radius: .2rem; padding: .1em 0; background: none; }
-mark.for { background: rgb(30 130 230 / var(--share)); }
-mark.against { background: rgb(230 90 30 / var(--share)); text-decoration: underline dotted; }
 """
+# Styles are in the elements, because notebooks drop style sheets.
+_TITLE = "font-size:1.1rem;margin:0 0 .3rem"
+_TEXT = "white-space:pre-wrap;overflow-wrap:anywhere"
+_MARKS = {
+    "for": "color:inherit;background:rgba(30,130,230,{:.3f})",
+    "against": "color:inherit;background:rgba(230,90,30,{:.3f});text-decoration:underline dotted",
+}
 _MOST_OPAQUE = 0.65
 _LONGEST_TARGET = 500
 
@@ -36,11 +40,16 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Explanations</title><style>{_STYLE}</style>\n<h1>Explanations</h1>\n"
-        '<p class="note"><mark class="for" style="--share:.5">blue</mark> speaks for the answer, '
-        '<mark class="against" style="--share:.5">orange</mark> against it. Point at a word to see its number.</p>\n'
-        + "".join(map(_section, explanations))
-        + "</html>\n"
+        f"<title>Explanations</title><style>{_STYLE}</style>\n<h1>Explanations</h1>\n{explanation_part(explanations)}"
+        "</html>\n"
+    )
+
+
+def explanation_part(explanations: Sequence[Explanation]) -> str:
+    """Returns explanations as a part of an HTML page, as notebooks show it; texts are escaped."""
+    return (
+        f'<p class="note">{_mark("for", 0.5, "blue")} speaks for the answer, {_mark("against", 0.5, "orange")} against '
+        "it. Point at a word to see its number.</p>\n" + "".join(map(_section, explanations))
     )
 
 
@@ -48,7 +57,8 @@ def _section(explanation: Explanation) -> str:
     words = _words(explanation.tokens)
     largest = max((abs(score) for score in words.values()), default=0.0) or 1.0
     texts = "".join(
-        f"<p>{_marked(text, number, words, largest)}</p>\n" for number, text in enumerate(explanation.texts)
+        f'<p style="{_TEXT}">{_marked(text, number, words, largest)}</p>\n'
+        for number, text in enumerate(explanation.texts)
     )
     note = explanation.method.replace("_", " ")
     if explanation.output is not None:
@@ -57,7 +67,7 @@ def _section(explanation: Explanation) -> str:
             f"{explanation.completeness_error:.1e}"
         )
     target = html_text(explanation.target, _LONGEST_TARGET)
-    return f'<section><h2>{target}</h2>\n{texts}<p class="note">{note}</p></section>\n'
+    return f'<section><h2 style="{_TITLE}">{target}</h2>\n{texts}<p class="note">{note}</p></section>\n'
 
 
 def _words(tokens: Sequence[TokenScore]) -> dict[tuple[int, int, int], float]:
@@ -79,9 +89,10 @@ def _marked(text: str, number: int, words: dict, largest: float) -> str:
         share = _MOST_OPAQUE * abs(score) / largest
         kind = "for" if score > 0 else "against"
         parts.append(html_text(text[done:start], LONGEST_LINE))
-        parts.append(
-            f'<mark class="{kind}" style="--share:{share:.3f}" title="{score:+.4f}">'
-            f"{html_text(text[start:end], LONGEST_LINE)}</mark>"
-        )
+        parts.append(_mark(kind, share, html_text(text[start:end], LONGEST_LINE), f' title="{score:+.4f}"'))
         done = end
     return "".join([*parts, html_text(text[done:], LONGEST_LINE)])
+
+
+def _mark(kind: str, share: float, html: str, attributes: str = "") -> str:
+    return f'<mark class="{kind}" style="{_MARKS[kind].format(share)}"{attributes}>{html}</mark>'

@@ -10,6 +10,7 @@ from keras_bert.program.printing import printable
 from keras_bert.tasks.answer_operations import log_softmax
 from keras_bert.tasks.served_values import characters_of, rows_of, text_of
 from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.decoding import decode_tags
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
@@ -41,9 +42,9 @@ class TagsAnswer:
     Attributes:
         entities: the entities in order; empty if the tags mark no entities.
         words: the words of the text.
-        tags: a tag for each word, as a list, which seqeval asks for. An invalid sequence of most probable tags is
-            corrected as conlleval reads it: an entity that begins with I- gets B-.
-        probabilities: the probability of the most probable tag of each word.
+        tags: a tag for each word, as a list, which seqeval asks for. If the model decodes each word by itself, an
+            invalid sequence is corrected as conlleval reads it: an entity that begins with I- gets B-.
+        probabilities: the probability of the tag of each word, before such a correction.
         log_probabilities: float32 (words, labels), in the order of the model's labels; -inf for labels that no word may
             get, such as [CLS]. None from a server.
     """
@@ -97,7 +98,11 @@ class TagsAnswer:
 
 
 def tag_answers(
-    logits: np.ndarray, word_splits: np.ndarray, sentences: TaggedSentences, labels: TagLabels
+    logits: np.ndarray,
+    word_splits: np.ndarray,
+    sentences: TaggedSentences,
+    labels: TagLabels,
+    allowed: np.ndarray | None = None,
 ) -> list[TagsAnswer]:
     """Returns an answer for each sentence.
 
@@ -106,13 +111,15 @@ def tag_answers(
         word_splits: int `[N + 1]`. The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
         sentences: the N sentences.
         labels: the labels of the model.
+        allowed: the result of `allowed_transitions`.
     """
     logits = logits.astype(np.float64)
     logits[:, ~np.array(labels.is_answer)] = -np.inf
-    log_probabilities = log_softmax(logits)
+    label_ids, log_probabilities = decode_tags(logits, word_splits, allowed), log_softmax(logits)
+    words = map(slice, word_splits[:-1], word_splits[1:])
     return [
-        _answer(sentences, number, log_probabilities[word_splits[number] : word_splits[number + 1]], labels)
-        for number in range(len(sentences))
+        _answer(sentences, number, label_ids[part], log_probabilities[part], labels)
+        for number, part in enumerate(words)
     ]
 
 
@@ -134,9 +141,11 @@ def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[Tags
     return None
 
 
-def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarray, labels: TagLabels) -> TagsAnswer:
+def _answer(
+    sentences: TaggedSentences, number: int, label_ids: np.ndarray, log_probabilities: np.ndarray, labels: TagLabels
+) -> TagsAnswer:
     words = sentences.words[number]
-    tags = [labels.names[best] for best in log_probabilities.argmax(axis=1)]
+    tags = [labels.names[label] for label in label_ids]
     entities: list = []
     if labels.answer_scheme is not None:
         found = tag_schemes.read_entities(tags)
@@ -149,7 +158,7 @@ def _answer(sentences: TaggedSentences, number: int, log_probabilities: np.ndarr
             probability = float(probabilities[one.start : one.end, of_type].sum(axis=1).mean())
             place = (start, end) if sentences.given_as_text(number) else (one.start, one.end)
             entities.append(EntityAnswer(one.type, *place, text[start:end], probability))
-    best = np.exp(log_probabilities.max(axis=1)).tolist()
+    best = np.exp(log_probabilities[np.arange(len(label_ids)), label_ids]).tolist()
     return TagsAnswer(tuple(entities), tuple(words), list(tags), tuple(best), log_probabilities.astype(np.float32))
 
 

@@ -1,7 +1,8 @@
 """The entry of `TokenClassifier`, see `registry.py`."""
 
-from keras_bert.registry import Export, Head, Task
+from keras_bert.registry import Export, Head, Setting, Task
 from keras_bert.tasks.settings import DOC_STRIDE, labels
+from keras_bert.tasks.tagging.decoding import DECODING, INDEPENDENT
 
 TOKEN_CLASSIFIER = Task(
     model="keras_bert.tasks.tagging.model.TokenClassifier",
@@ -10,7 +11,7 @@ TOKEN_CLASSIFIER = Task(
     export=Export(
         signatures="keras_bert.tasks.tagging.signatures.tagging_signatures",
         outputs=lambda model: {"": ("batch", "length", len(model.labels))},
-        settings={"labels": labels(2), "doc_stride": DOC_STRIDE},
+        settings={"labels": labels(2), "doc_stride": DOC_STRIDE, "decoding": Setting(INDEPENDENT, DECODING.has)},
         answers="keras_bert.tasks.tagging.answers.tags_answers",
         methods="keras_bert.tasks.tagging.task.LoadedTokenClassifier",
     ),

@@ -1,4 +1,4 @@
-"""Makes token rows from words, and tags and entities from the labels of words, as a TensorFlow graph.
+"""Makes token rows from words, labels from logits, and tags and entities from labels, as a TensorFlow graph.
 
 The rows are those of `tagged_rows` in `rows.py`. The rule for entities is that of `tag_schemes.py`, for any scheme:
 whether a word begins an entity depends on its own label and the label of the word before it.
@@ -115,6 +115,48 @@ def _words_of_rows(piece_splits, splits, room: int, stride: int) -> tuple[tf.Ten
 def _words_within(piece_splits, distance: int) -> tf.Tensor:
     """Returns, for each word, the last word that begins at most `distance` pieces later, int64 `[W]`."""
     return tf.searchsorted(piece_splits, piece_splits[:-1] + distance, side="right", out_type=tf.int64) - 1
+
+
+def decode_tags(logits, splits, allowed: np.ndarray) -> tf.Tensor:
+    """Returns the label of each word, int32 `[W]`, as `decode_tags` of `tasks/tagging/decoding.py`.
+
+    The sentences whose best tags break a rule are decoded together. A further label, L, stands for the edges of a
+    sentence: all words after its end have it.
+
+    Args:
+        logits: float64 `[W, L]`, finite.
+        splits: int64 `[B + 1]`. The words of sentence n are at `splits[n]:splits[n + 1]`.
+        allowed: bool `[L + 1, L + 1]`, which label may follow which.
+    """
+    best, edge = tf.argmax(logits, axis=1, output_type=tf.int32), len(allowed) - 1
+    lengths = splits[1:] - splits[:-1]
+    edges = tf.fill([tf.size(lengths), 1], edge)
+    paths = tf.concat([edges, tf.RaggedTensor.from_row_splits(best, splits, validate=False), edges], axis=1)
+    steps = tf.stack([paths.values[:-1], paths.values[1:]], axis=1)  # from one sentence to the next too: it is allowed
+    is_wrong = tf.cast(~tf.gather_nd(allowed, steps), tf.int32)
+    is_broken = tf.math.unsorted_segment_max(is_wrong, paths.value_rowids()[:-1], tf.size(lengths)) > 0
+
+    words = tf.where(tf.repeat(is_broken, lengths))
+    lengths = tf.boolean_mask(lengths, is_broken)
+    impossible = tf.constant(-np.inf, logits.dtype)
+    of_words = tf.RaggedTensor.from_row_lengths(tf.gather_nd(logits, words), lengths, validate=False)
+    of_words = tf.pad(of_words.to_tensor(impossible), [[0, 0], [0, 1], [0, 0]], constant_values=impossible)
+    is_word = tf.sequence_mask(lengths, tf.shape(of_words)[1])
+    of_edges = tf.where(is_word, impossible, tf.zeros([], logits.dtype))
+    lattice = tf.transpose(tf.concat([of_words, of_edges[:, :, tf.newaxis]], axis=2), [1, 0, 2])
+    penalties = tf.constant(np.where(allowed, 0, -np.inf), logits.dtype)
+
+    def step(state, of_word):
+        sums = state[0][:, :, tf.newaxis] + penalties
+        return tf.reduce_max(sums, axis=1) + of_word, tf.argmax(sums, axis=1, output_type=tf.int32)
+
+    begin = tf.fill(tf.shape(lattice[0]), impossible)
+    begin = tf.where(tf.range(edge + 1) == edge, tf.zeros([], logits.dtype), begin)
+    _, links = tf.scan(step, lattice, (begin, tf.zeros_like(begin, tf.int32)))
+    ends = tf.fill([tf.size(lengths)], edge)
+    labels = tf.scan(lambda label, link: tf.gather(link, label, batch_dims=1), links, ends, reverse=True)
+    found = tf.boolean_mask(tf.transpose(labels[1:]), is_word[:, :-1])
+    return tf.tensor_scatter_nd_update(best, words, found)
 
 
 _NO_TYPE = -1

@@ -14,7 +14,9 @@ from keras_bert.models.losses import LossTerm, accuracy_term, cross_entropy_term
 from keras_bert.models.task_model import example_weights, labels_of
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
+from keras_bert.tasks.classification.losses import label_loss
 from keras_bert.tasks.label_names import check_labels
+from keras_bert.tasks.tagging.decoding import DECODING, INDEPENDENT
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tasks.text_model import TextModel
 
@@ -33,8 +35,8 @@ class TokenClassifier(TextModel):
     records of `features.tagging_features` do.
 
     Tokens with a negative label id (`features.NO_LABEL` is -1) have no label and are ignored. The loss is the weighted
-    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `fit` and `evaluate`
-    report `loss` and `accuracy`.
+    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `loss="focal"` of
+    `fit` is for rare tags, see `tasks/classification/losses.py`. `fit` and `evaluate` report `loss` and `accuracy`.
 
     Args:
         config: a `BertConfig`.
@@ -42,6 +44,8 @@ class TokenClassifier(TextModel):
         doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
             and each word is tagged in the row with the most context. None: the rows do not overlap.
         temperature: see `TextModel`.
+        decoding: `independent` answers the best tag of each word, `viterbi` the best sequence of tags that the scheme
+            of the labels allows. It can be changed as an attribute.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -52,7 +56,8 @@ class TokenClassifier(TextModel):
         float32 logits `[B, S, number of labels]`. Ignore those of padding.
 
     Raises:
-        InputError: there are fewer than two labels, one is there twice, or `doc_stride` is below 1.
+        InputError: there are fewer than two labels, one is there twice, `doc_stride` is below 1, or `decoding` is
+            unknown.
 
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
@@ -60,6 +65,7 @@ class TokenClassifier(TextModel):
     has_token_outputs = True
     kind = "TokenClassifier"
     task_class = TaggingTask
+    as_loss = staticmethod(label_loss)
     loss_names = ("token_classification_loss",)
     logits_layer = "token_classifier"
     metric_names = ("accuracy",)
@@ -71,12 +77,14 @@ class TokenClassifier(TextModel):
         labels: Sequence[str],
         doc_stride: int | None = None,
         temperature: float = 1.0,
+        decoding: str = INDEPENDENT,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.temperature = float(temperature)
         self.labels = check_labels(labels)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
+        self.decoding = DECODING.checked("decoding", decoding)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
@@ -104,7 +112,8 @@ class TokenClassifier(TextModel):
         return self.token_classifier(self.dropout(tokens, training=training))
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
+        term = self.loss_choice.term if self.loss_choice else cross_entropy_term
+        return [term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
@@ -121,4 +130,5 @@ class TokenClassifier(TextModel):
 
     def get_config(self) -> dict[str, Any]:
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
-        return {**super().get_config(), "labels": list(self.labels), **stride}
+        decoding = {} if self.decoding == INDEPENDENT else {"decoding": self.decoding}
+        return {**super().get_config(), "labels": list(self.labels), **stride, **decoding}

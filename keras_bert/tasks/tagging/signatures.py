@@ -9,7 +9,8 @@ from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_room, cut, model_inputs, signature
 from keras_bert.serving.graph.words import GraphWords, spell
-from keras_bert.tasks.tagging.graph_tagging import EntityReader, sentence_rows
+from keras_bert.tasks.tagging.decoding import allowed_transitions
+from keras_bert.tasks.tagging.graph_tagging import EntityReader, decode_tags, sentence_rows
 from keras_bert.tasks.tagging.tag_schemes import TagLabels
 
 _WORDS = tf.TensorSpec([None], tf.string)
@@ -59,6 +60,7 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
     float64 `[W]`; and a dictionary with the parts of `Entities`, which is empty if the tags are not of entities.
     """
     labels = TagLabels.of(model.labels)
+    allowed = allowed_transitions(labels, model.decoding)
     read_entities = None if labels.scheme is None else EntityReader(labels.names, labels.answer_scheme)
 
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
@@ -68,9 +70,13 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
         )
         logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
         # Computed as in `predict`, so that nearly equal numbers have the same order.
-        probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))
-        label_ids = tf.argmax(probabilities, axis=1)
-        best = tf.reduce_max(probabilities, axis=1)
+        of_words = tf.cast(tf.gather(logits, first_tokens), tf.float64)
+        if allowed is None:
+            label_ids = tf.argmax(of_words, axis=1, output_type=tf.int32)
+        else:
+            label_ids = decode_tags(of_words, splits, allowed)
+        probabilities = tf.nn.softmax(of_words)
+        best = tf.gather(probabilities, label_ids, batch_dims=1)
         tags, entities = tf.gather(model.labels, label_ids), {}
         if read_entities is not None:
             sentences = tf.repeat(tf.range(tf.size(splits) - 1), splits[1:] - splits[:-1])

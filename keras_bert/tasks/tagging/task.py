@@ -20,6 +20,7 @@ from keras_bert.tasks.served_values import byte_places, padded
 from keras_bert.tasks.tagging import annotated_spans, tag_schemes
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging.answers import TagsAnswer, tag_answers
+from keras_bert.tasks.tagging.decoding import allowed_transitions, decode_tags
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import conll_lines, write_tag_report
 from keras_bert.tasks.tagging.rows import pieces_of_words, tagged_rows
@@ -62,6 +63,7 @@ class TaggingTask(TextTask):
     def __init__(self, model):
         super().__init__(model)
         self.labels = tag_schemes.TagLabels.of(model.labels)
+        self.allowed = allowed_transitions(self.labels, model.decoding)
         self.main_score = "accuracy" if self.labels.scheme is None else "f1"
 
     def examples(self, x, y=None, sample_weight=None) -> TaggedSentences:
@@ -121,7 +123,9 @@ class TaggingTask(TextTask):
         return SentenceRows(rows, notes, first_tokens, word_splits, length)
 
     def answers(self, examples: TaggedSentences, example_rows: SentenceRows, outputs: np.ndarray) -> list[TagsAnswer]:
-        return tag_answers(outputs[example_rows.first_tokens], example_rows.word_splits, examples, self.labels)
+        return tag_answers(
+            outputs[example_rows.first_tokens], example_rows.word_splits, examples, self.labels, self.allowed
+        )
 
     def logits_and_labels(self, examples: TaggedSentences, example_rows: SentenceRows, outputs) -> tuple:
         """Returns the logits and tags of all words, without the labels that no word may get."""
@@ -150,7 +154,7 @@ class TaggingTask(TextTask):
         return rows
 
     def _surest(self, examples: TaggedSentences, number: int, answer: TagsAnswer) -> tuple[int, str]:
-        best = answer.log_probabilities.argmax(axis=1)
+        best = decode_tags(answer.log_probabilities, [0, len(answer.words)], self.allowed)
         word = int(np.argmax(answer.probabilities))
         if answer.entities:
             entity = max(answer.entities, key=lambda entity: entity.probability)

@@ -63,10 +63,35 @@ def test_sets_of_labels_say_what_was_missed_and_what_was_wrong(tmp_path):
     png_size(tmp_path / "labels.png")
 
 
+@pytest.mark.parametrize(
+    ("labels", "probabilities", "at_0", "at_half"),
+    [
+        # Of two labels, the second one: its probabilities are 0.1 and 0.6 where it is wrong, 0.8 and 0.01 where right.
+        (["no", "yes"], PROBABILITIES, ["0.5", "1", "0.666667", "2", "4"], ["0.5", "0.5", "0.5", "2", "2"]),
+        # Of three, the answers: right with 0.9 and 0.8, wrong with 0.98 and 0.45.
+        (
+            ["no", "yes", "or"],
+            np.array([[0.9, 0.1, 0], [0.1, 0.8, 0.1], [0.98, 0.02, 0], [0.1, 0.45, 0.45]]),
+            ["0.5", "0.5", "0.5", "4", "4"],
+            ["0.666667", "0.5", "0.571429", "4", "3"],
+        ),
+    ],
+)
+def test_precision_and_recall_depend_on_the_threshold(tmp_path, labels, probabilities, at_0, at_half):
+    write_label_report(tmp_path, TEXTS, None, GOLD, probabilities, labels, {})
+    header, *rows = table(tmp_path / "thresholds.tsv")
+    assert header == ["threshold", "precision", "recall", "f1", "occurs", "predicted"]
+    assert [rows[0], rows[10]] == [["0", *at_0], ["0.5", *at_half]]
+    assert len(rows) == 20
+    png_size(tmp_path / "thresholds.png")
+
+
 def test_a_label_is_predicted_above_the_given_threshold(tmp_path):
     probabilities = np.array([[0.3, 0.9], [0.2, 0.7], [0.29, 0.8], [0.31, 0.1]])
     write_label_set_report(tmp_path, TEXTS, None, np.zeros((4, 2)), probabilities, ["a", "b"], {}, threshold=0.3)
     assert [row[-1] for row in table(tmp_path / "labels.tsv")[1:]] == ["1", "3"]
+    # With one threshold for both labels, seven of the eight probabilities exceed 0.15.
+    assert table(tmp_path / "thresholds.tsv")[4] == ["0.15", "0", "nan", "0", "0", "7"]
 
 
 def test_scores_that_are_far_off_come_first(tmp_path):
@@ -77,7 +102,7 @@ def test_scores_that_are_far_off_come_first(tmp_path):
     png_size(tmp_path / "scatter.png")
 
 
-def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_path, monkeypatch, caplog):
+def test_without_matplotlib_there_are_the_tables_and_a_line_for_each_picture(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(report_files, "has_matplotlib", lambda: False)
     write_label_report(tmp_path, TEXTS, None, GOLD, PROBABILITIES, ["no", "yes"], {})
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -85,11 +110,13 @@ def test_without_matplotlib_there_are_the_tables_and_one_line_that_says_so(tmp_p
         "errors.tsv",
         "labels.tsv",
         "report.txt",
+        "thresholds.tsv",
     ]
     expected = "was not drawn: pictures need matplotlib. Run in a clone of keras_bert: pip install"
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert message.split()[0].endswith("/confusion_matrix.png")
-    assert expected in message
+    messages = [record.getMessage() for record in caplog.records]
+    names = ["confusion_matrix.png", "thresholds.png"]
+    assert [message.split()[0] for message in messages] == [str(tmp_path / name) for name in names]
+    assert all(expected in message for message in messages)
 
 
 def test_many_labels_with_strange_names_are_drawn(tmp_path):

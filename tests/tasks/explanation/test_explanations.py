@@ -17,7 +17,7 @@ from keras_bert import CrossEncoder, InputError, MaskedLM, MultipleChoice, SpanC
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
-from keras_bert.tasks.explanation.explaining import Explanation, TokenScore, quadrature
+from keras_bert.tasks.explanation.explaining import Explanation, Explanations, TokenScore, quadrature
 from keras_bert.tasks.explanation.gradients import attention_rollout
 from keras_bert.tasks.explanation.page import explanation_page
 
@@ -234,7 +234,12 @@ def test_the_page_has_the_texts_escaped_and_nothing_from_elsewhere():
         TokenScore("fo", 0, 21, 23, "fox", 21, 0.75),
         TokenScore("##x", 0, 23, 24, "fox", 21, 0.25),
     )
-    page = explanation_page([Explanation("a<b", tokens, (text,), "integrated_gradients", 1.0, 0.5, 0.0)])
+    explanation = Explanation("a<b", tokens, (text,), "integrated_gradients", 1.0, 0.5, 0.0)
+    page = explanation_page([explanation])
+    # Notebooks show the same.
+    assert explanation._repr_html_() == Explanations([explanation])._repr_html_()
+    assert explanation._repr_html_() in page
+    assert "<style" not in explanation._repr_html_()
     found = []
 
     class Reader(html.parser.HTMLParser):
@@ -252,6 +257,7 @@ def test_the_page_has_the_texts_escaped_and_nothing_from_elsewhere():
     assert text in "".join(item for item in found if isinstance(item, str))
     marks = [item[1] for item in found if isinstance(item, tuple) and "title" in item[1]]
     assert [(mark["class"], mark["title"]) for mark in marks] == [("against", "-0.5000"), ("for", "+1.0000")]
+    assert ["rgba(230,90,30,0.325)" in marks[0]["style"], "rgba(30,130,230,0.650)" in marks[1]["style"]] == [True] * 2
 
 
 def test_the_scripts_of_the_page_run(tmp_path, monkeypatch, capsys):
