@@ -13,6 +13,8 @@ from keras_bert.checkpoints.pretrained import from_pretrained
 
 RECORDED = {path.stem: json.loads(path.read_text("utf-8")) for path in (TESTS / "released").glob("*.json")}
 CASES = [(version, kind) for version, kinds in RECORDED.items() for kind in kinds]
+EXPORTS = [(version, kind, "export") for version, kind in CASES if registry.task(kind).export]
+EXPORTS += [(version, "SequenceClassifier", "saved_model") for version in RECORDED]
 
 pytestmark = pytest.mark.filterwarnings("ignore::keras_bert.program.errors.UntrainedWarning")
 
@@ -42,9 +44,6 @@ def test_model_folders_and_files_of_keras_load(version, kind, without_graphs):
     assert_same(keras.models.load_model(folder / "model.keras"), version, kind)
 
 
-@pytest.mark.parametrize(("version", "kind"), CASES)
-def test_exports_for_onnx_runtime_load(version, kind):
-    if not (folder_of(version, kind) / "onnx").exists():
-        assert registry.task(kind).onnx is None
-    else:
-        assert_same(serving.load(folder_of(version, kind) / "onnx"), version, kind)
+@pytest.mark.parametrize(("version", "kind", "name"), EXPORTS)
+def test_exports_load(version, kind, name):
+    assert_same(serving.load(folder_of(version, kind) / name), version, kind)
