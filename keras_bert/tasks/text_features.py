@@ -46,7 +46,9 @@ def text_features(
     else:
         columns = x if isinstance(x, tuple) else (x,)
         if len(columns) not in (1, 2):
-            raise InputError(f"An encoder takes texts, or a tuple (texts, second_texts). Received: {len(columns)} columns")
+            raise InputError(
+                f"An encoder takes texts, or a tuple (texts, second_texts). Received: {len(columns)} columns"
+            )
         examples = TextExamples(*map(as_texts, columns), may_be_empty=True)
         rows = TextTask(model).text_rows(examples.texts, examples.second_texts, max_seq_length).rows
     longest = int(rows.lengths.max())

@@ -23,9 +23,13 @@ from keras_bert.models.encoder_base import encoder_class
 from keras_bert.tokenization.stream_vocabulary import StreamVocabulary
 
 HERE = pathlib.Path(__file__).resolve().parent
-VOCABULARY = tiny.vocabulary(*"the a fox dog who is ##s . ,".split(), *tiny.pieces("xyz"))
+VOCABULARY = tiny.vocabulary("the a fox dog who is ##s . ,", *tiny.pieces("xyz"))
 TEXTS = ["the fox is a dog.", "who is xyz"]
-IDS = {"input_ids": [[2, 5, 6, 3], [2, 7, 3, 0]], "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]], "segment_ids": [[0] * 4] * 2}
+IDS = {
+    "input_ids": [[2, 5, 6, 3], [2, 7, 3, 0]],
+    "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]],
+    "segment_ids": [[0] * 4] * 2,
+}
 PAIRS = [TEXTS, ["a dog", "the fox."]]
 # Kind of model -> (arguments, how it is asked, the question).
 CASES = {
