@@ -1,4 +1,4 @@
-"""docs/keras_scripts.md is correct: its scripts run as they stand, one after the other, and compute what they should."""
+"""docs/keras_scripts.md is correct: its scripts run as they stand, in their order, and compute what they should."""
 
 import re
 import shutil
@@ -113,18 +113,6 @@ def test_a_restored_fit_ends_as_an_undisturbed_one(page):
         fit("killed", Kill())
     for one, other in zip(fit("killed"), whole, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_the_best_model_of_the_callbacks_is_that_of_the_fit(page):
-    names = page[FITS]
-    history = names["model"].history.history
-    best = names["best"].evaluate(
-        {name: values[12:] for name, values in names["features"].items()},
-        names["labels"][12:],
-        verbose=0,
-        return_dict=True,
-    )
-    assert best["loss"] == pytest.approx(min(history["val_loss"]), abs=1e-5)
 
 
 def test_batches_of_ones_own_have_the_numbers_of_the_labels(page):

@@ -1,7 +1,6 @@
 """`text_features`: texts become the features that a model takes; what it cannot make is refused."""
 
 import keras
-import numpy as np
 import pytest
 import tiny
 
@@ -56,9 +55,3 @@ def test_labels_become_the_numbers_that_the_loss_reads():
 def test_what_cannot_be_made_is_refused(model, arguments, expected):
     with pytest.raises(InputError, match=expected):
         text_features(model, **arguments)
-
-
-def test_a_model_that_gets_texts_says_how_to_make_features():
-    with pytest.raises(InputError, match=r"Received: list. Make it from texts: text_features\(model, texts\)"):
-        ENCODER(["a"])
-    np.testing.assert_array_equal(ENCODER(text_features(ENCODER, ["a"]))["pooled_output"].shape, (1, 8))
