@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 
 import keras
 import numpy as np
@@ -20,6 +19,7 @@ SECTIONS = re.split(r"^##? ", (DOCS / "keras_scripts.md").read_text("utf-8"), fl
 SCRIPTS = [
     (part.split("\n", 1)[0], script) for part in SECTIONS for script in re.findall(r"```python\n(.*?)```", part, re.S)
 ]
+pytestmark = pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly")
 VOCABULARY = tiny.vocabulary(*tiny.pieces())
 CONFIG = tiny.config(VOCABULARY, dropout=0.0, hidden_size=8, max_position_embeddings=64)
 FITS = "Several devices, 16 bits and callbacks"
@@ -34,19 +34,24 @@ tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU"
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """Heading -> the names of the page's scripts so far, which ran without graphs on one device."""
-    folder, names, found = tmp_path_factory.mktemp("page"), {}, {}
+    """Function of a heading -> the names after its script, for which the scripts up to it run, on one device and
+    without graphs."""
+    folder, names, found, scripts = tmp_path_factory.mktemp("page"), {}, {}, iter(SCRIPTS)
     tiny.made(BertEncoder, CONFIG, VOCABULARY, seed=1).save_pretrained(folder / "my_bert")
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Even though the `tf.config.experimental_run_functions_eagerly`")
-        patch.chdir(folder)
+
+    def names_after(wanted):
         tf.config.run_functions_eagerly(True)
-        for heading, script in SCRIPTS:
+        while wanted not in found:
+            heading, script = next(scripts)
             keras.utils.set_random_seed(SEED)
             exec(compile(script, f"docs/keras_scripts.md, {heading}", "exec"), names)
             found[heading] = dict(names)
-        tf.config.run_functions_eagerly(False)
-        yield found
+        return found[wanted]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield names_after
+    tf.config.run_functions_eagerly(False)
 
 
 def outputs(model, features):
@@ -54,7 +59,7 @@ def outputs(model, features):
 
 
 def test_a_frozen_encoder_stays_and_the_layer_on_it_learns(page):
-    names = page["Your own Keras script"]
+    names = page("Your own Keras script")
     frozen = BertEncoder.from_pretrained("my_bert")
     for weight, before in zip(names["encoder"].weights, frozen.weights, strict=True):
         np.testing.assert_array_equal(weight, before)
@@ -64,7 +69,7 @@ def test_a_frozen_encoder_stays_and_the_layer_on_it_learns(page):
 
 
 def test_a_file_of_keras_has_lora_vocabulary_and_optimizer(page):
-    names = page["A subclassed model with LoRA"]
+    names = page("A subclassed model with LoRA")
     loaded = keras.models.load_model("x.keras")  # the page trains the first one further
     np.testing.assert_array_equal(outputs(loaded, names["features"]), outputs(names["classifier"], names["features"]))
     assert loaded.encoder.vocabulary.tokens == VOCABULARY.tokens
@@ -73,14 +78,15 @@ def test_a_file_of_keras_has_lora_vocabulary_and_optimizer(page):
 
 
 def test_ones_own_loop_trains_lora_and_the_head_only(page):
-    names, before = page["Your own loop"], keras.models.load_model("x.keras")
+    names, before = page("Your own loop"), keras.models.load_model("x.keras")
     pairs = zip(names["loaded"].get_weights(), before.get_weights(), strict=True)
     changed = [bool((one != other).any()) for one, other in pairs]
     assert changed == [weight.trainable for weight in before.weights]
 
 
+@pytest.mark.slow
 def test_16_bits_are_near_32(page):
-    names = page[FITS]
+    names = page(FITS)
     whole, half = names["compiled"](), names["compiled"]("mixed_bfloat16")
     expected = outputs(whole, names["features"])
     half.set_weights(whole.get_weights())
@@ -90,8 +96,9 @@ def test_16_bits_are_near_32(page):
     assert (found != expected).any()
 
 
+@pytest.mark.slow
 def test_a_restored_fit_ends_as_an_undisturbed_one(page):
-    names = page[FITS]
+    names = page(FITS)
 
     class Killed(Exception):
         pass
@@ -115,15 +122,17 @@ def test_a_restored_fit_ends_as_an_undisturbed_one(page):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_batches_of_ones_own_have_the_numbers_of_the_labels(page):
-    names = page["Batches that you make"]
+    names = page("Batches that you make")
     made = text_features(names["sentiment"], names["texts"], names["names"])
     np.testing.assert_array_equal(made["label_ids"], names["labels"])
     assert int(names["model"].optimizer.iterations) == 3 * 1 + 2 * 4 + 4 + 1
 
 
+@pytest.mark.slow
 def test_a_copy_and_an_export_compute_the_same(page):
-    names = page["Copies and exports"]
+    names = page("Copies and exports")
     expected = outputs(names["best"], names["features"])
     np.testing.assert_array_equal(outputs(names["copy"], names["features"]), expected)
     np.testing.assert_allclose(names["served"], expected, atol=1e-5)
@@ -141,6 +150,6 @@ def test_the_page_runs_with_graphs_and_two_devices_compute_as_one(page, tmp_path
     done = subprocess.run([sys.executable, "-c", "\n".join(program)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     with np.load(tmp_path / "two.npz") as two:
-        expected = page[FITS]["spread"].get_weights()
+        expected = page(FITS)["spread"].get_weights()
         for name, weight in zip(two.files, expected, strict=True):
             np.testing.assert_allclose(two[name], weight, atol=1e-5)
