@@ -215,8 +215,10 @@ def rows_dataset(
     for name, values in example.items():
         shape = [None, *(values.shape[1:] if rows.has_fixed_shapes else [None] * (values.ndim - 1))]
         signature[name] = tf.TensorSpec([*shape[:-1], None] if name in per_token else shape, values.dtype)
+
     # AutoGraph has nothing to convert here, and would search for two seconds.
-    first = start_step if callable(start_step) else lambda: start_step
+    def first() -> int:
+        return start_step() if callable(start_step) else start_step
 
     def from_step():
         return batches.from_step(first(), None if repeat else 1)

@@ -31,10 +31,6 @@ def text_features(
 
     Raises:
         InputError: the texts or labels do not fit the model, or `width` is smaller than a row.
-
-    Example:
-        encoder = BertEncoder.from_pretrained("my_bert")
-        vectors = encoder(text_features(encoder, ["A cat sits on the mat."]))["pooled_output"]
     """
     if hasattr(model, "task_class"):
         task = text_task(model)

@@ -109,9 +109,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         answers = {kind: write(kind, pathlib.Path(folder, kind)) for kind in registry.TASKS}
         pack(pathlib.Path(folder), archive)
-    asked = {kind: {"how": how, "question": question} for kind, (_, how, question) in CASES.items()}
-    recorded = {kind: {**asked[kind], "answers": answers[kind]} for kind in answers}
-    archive.with_name(f"{keras_bert.__version__}.json").write_text(json.dumps(recorded, indent=1) + "\n")
+    lines = [
+        f'"{kind}": {json.dumps({"how": how, "question": question, "answers": answers[kind]})}'
+        for kind, (_, how, question) in CASES.items()
+    ]
+    archive.with_name(f"{keras_bert.__version__}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
