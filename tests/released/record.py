@@ -30,6 +30,7 @@ IDS = {
     "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]],
     "segment_ids": [[0] * 4] * 2,
 }
+SHORT = {"num_beams": 2, "max_new_tokens": 3}  # of written texts; an export has these
 PAIRS = [TEXTS, ["a dog", "the fox."]]
 # Kind of model -> (arguments, how it is asked, the question).
 CASES = {
@@ -46,7 +47,7 @@ CASES = {
     "ElectraPretrainer": ({}, "weights", None),  # its answers are drawn at random
     "SparseEncoder": ({}, "predict pairs", PAIRS),
     "MaskedLM": ({}, "fill", ["the [MASK] is a dog", "[MASK]"]),
-    "TextToText": ({}, "predict", TEXTS),
+    "TextToText": ({}, "write", TEXTS),
     "BertPretrainer": ({}, "fill", ["the [MASK] is a dog", "[MASK]"]),
     "SpanPretrainer": ({}, "fill", ["the [MASK] is a dog", "[MASK]"]),
     "TransformerXL": ({}, "call", {"input_ids": [[1, 2, 3], [3, 4, 1]]}),
@@ -63,6 +64,8 @@ def ask(model, how: str, question):
         return plain(sentence_embeddings(model, question))
     if how == "fill":
         return plain(fill_masks(model, question, top_k=2))
+    if how == "write" and hasattr(model, "generate"):
+        return plain(model.predict(question, **SHORT))
     return plain(model.predict(tuple(question) if how == "predict pairs" else question))
 
 
@@ -96,7 +99,8 @@ def write(kind: str, folder: pathlib.Path):
     model.save_pretrained(folder / "folder")
     model.save(folder / "model.keras")
     if task.export:
-        model.export_for_serving(folder / "export", format="onnx" if task.onnx else "saved_model")
+        options = SHORT if kind == "TextToText" else {}
+        model.export_for_serving(folder / "export", format="onnx" if task.onnx else "saved_model", **options)
     if kind == "SequenceClassifier":
         model.export_for_serving(folder / "saved_model")
     return ask(model, *CASES[kind][1:])
