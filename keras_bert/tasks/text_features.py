@@ -45,7 +45,8 @@ def text_features(
             raise InputError(
                 f"An encoder takes texts, or a tuple (texts, second_texts). Received: {len(columns)} columns"
             )
-        examples = TextExamples(*map(as_texts, columns), may_be_empty=True)
+        first, *second = map(as_texts, columns)
+        examples = TextExamples(first, second[0] if second else None, may_be_empty=True)
         rows = TextTask(model).text_rows(examples.texts, examples.second_texts, max_seq_length).rows
     longest = int(rows.lengths.max())
     if width is not None:
