@@ -26,7 +26,7 @@ import pathlib
 
 from keras_bert.program import quiet_tensorflow, small_install
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> the module that defines it, as the stub for editors and type checkers says.
 _PUBLIC = {

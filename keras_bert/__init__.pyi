@@ -46,6 +46,7 @@ from keras_bert.tasks.question_answering.model import SpanClassifier as SpanClas
 from keras_bert.tasks.ranking.model import CrossEncoder as CrossEncoder
 from keras_bert.tasks.sparse.model import SparseEncoder as SparseEncoder
 from keras_bert.tasks.tagging.model import TokenClassifier as TokenClassifier
+from keras_bert.tasks.text_features import text_features as text_features
 from keras_bert.tasks.text_to_text.model import TextToText as TextToText
 from keras_bert.tokenization.byte_pair import BytePairTokenizer as BytePairTokenizer
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer as GraphTokenizer

@@ -26,7 +26,7 @@ def span_boundaries(columns, is_used):
     Example:
         columns [[2, 3, 4, 7]] -> left [[1, 1, 1, 6]], right [[5, 5, 5, 8]], numbers [[0, 1, 2, 0]]
     """
-    entries = ops.arange(columns.shape[1], dtype="int32")
+    entries = ops.arange(ops.shape(columns)[1], dtype="int32")
     # Inside a span, column and entry number grow together.
     keys = columns - entries
     is_same = ops.equal(keys[:, :, None], keys[:, None, :]) & is_used[:, :, None] & is_used[:, None, :]  # [B, P, P]

@@ -447,6 +447,7 @@ class BertModel(keras.Model):
             raise InputError(
                 f"{type(self).__name__} takes a dictionary with {', '.join(names)}. Missing: {', '.join(missing)}. "
                 f"Received: {', '.join(map(str, inputs)) if is_dictionary else type(inputs).__name__}"
+                f"{'' if is_dictionary else '. Make it from texts: text_features(model, texts).'}"
             )
         # A single row would be repeated for all rows of another feature.
         shapes = {name: tuple(getattr(inputs[name], "shape", None) or ()) for name in names}

@@ -205,6 +205,7 @@ class TaskModel(BertModel):
         if hasattr(x, "element_spec") or isinstance(x, types.GeneratorType):
             options["shuffle"] = False  # Keras warns that it cannot shuffle these
         self.before_fit({"x": x, **options})
+        self._initial_epoch = None  # a BackupAndRestore of an earlier fit has set it
         self._check_learning_rate()
         callbacks, weights = options.get("callbacks"), options.pop("sample_weight", None)
         set_directions(callbacks, {*self.loss_names, *self.metric_names, "loss", "perplexity"})

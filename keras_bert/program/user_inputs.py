@@ -56,7 +56,8 @@ def listed_texts(x: Any) -> Any:
     if _has_text(first):
         raise InputError(
             f"A {type(given).__name__} that gives texts in batches or with labels is not taken. Give lists, such as "
-            "fit(texts, labels), or a tf.data.Dataset of texts and labels: keras_bert makes the batches."
+            "fit(texts, labels), or a tf.data.Dataset of texts and labels: keras_bert makes the batches. Your own "
+            "batches are features: text_features(model, texts, labels)."
         )
     return found
 

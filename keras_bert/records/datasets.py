@@ -185,7 +185,7 @@ def rows_dataset(
     shuffle: bool = False,
     repeat: bool = False,
     seed: int = 0,
-    start_step: int = 0,
+    start_step: int | Callable[[], int] = 0,
 ) -> tf.data.Dataset:
     """Makes batches of rows of similar length, each padded to its longest row.
 
@@ -197,7 +197,7 @@ def rows_dataset(
         shuffle: whether to shuffle the examples, differently in every epoch. Otherwise the longest come first.
         repeat: whether to repeat for ever.
         seed: the same seed gives the same batches in the same order.
-        start_step: the number of batches to skip.
+        start_step: the number of batches to skip; or a function of it, which is called when the reading begins.
 
     Returns:
         A dataset of dicts name -> tensor: `input_ids`, `input_mask` and `segment_ids`, int32 `(batch, length)` or
@@ -215,12 +215,18 @@ def rows_dataset(
     for name, values in example.items():
         shape = [None, *(values.shape[1:] if rows.has_fixed_shapes else [None] * (values.ndim - 1))]
         signature[name] = tf.TensorSpec([*shape[:-1], None] if name in per_token else shape, values.dtype)
+
     # AutoGraph has nothing to convert here, and would search for two seconds.
-    from_step = functools.partial(batches.from_step, start_step, None if repeat else 1)
+    def first() -> int:
+        return start_step() if callable(start_step) else start_step
+
+    def from_step():
+        return batches.from_step(first(), None if repeat else 1)
+
     if not on_tensorflow():
         from_step = functools.partial(_in_few_widths, from_step, rows)
     from_step = tf.autograph.experimental.do_not_convert(from_step)
-    cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - start_step)
+    cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - first())
     dataset = tf.data.Dataset.from_generator(from_step, output_signature=signature)
     return _prefetched(dataset.apply(tf.data.experimental.assert_cardinality(cardinality)))
 

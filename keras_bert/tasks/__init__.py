@@ -29,6 +29,7 @@ prompts.py            the texts that a model puts before each text
 prediction.py         model outputs for many rows, sorted by length; shows how far it is
 text_rows.py          texts become token rows, or tokens with offsets; the tokenizer of a model
 evaluation_report.py  the report on an evaluation, which notebooks show
+text_features.py      texts as features, for scripts that train or wrap a model themselves
 report_files.py       tables and pictures for reports
 distillation.py       trains a small classifier on what a large one computes for texts
 """

@@ -14,7 +14,7 @@ from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import text_task
 from keras_bert.tasks.examples import complete_examples
-from keras_bert.tasks.fitting import LEARNING_RATE, recipe_optimizer
+from keras_bert.tasks.fitting import LEARNING_RATE, first_step, recipe_optimizer
 from keras_bert.tasks.prediction import predict_rows
 
 
@@ -84,8 +84,9 @@ def distill(
     steps_per_epoch = len(RowBatches(rows, batch_size))
     optimizer = recipe_optimizer(steps_per_epoch, epochs, initial_epoch, callbacks, learning_rate)
     distiller.compile(optimizer, jit_compile=False)
+    start = first_step(distiller, steps_per_epoch, initial_epoch)
     return distiller.fit(
-        rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed),
+        rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed, start_step=start),
         epochs=epochs,
         verbose=verbose,
         callbacks=callbacks,

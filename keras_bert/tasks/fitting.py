@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_bert.accelerate.backend import on_tensorflow
@@ -90,7 +90,8 @@ def fit_texts(
     steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
     first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
     compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
-    dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
+    start = first_step(model, steps_per_epoch, first_epoch)
+    dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed, start_step=start)
     keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
     return model.fit(dataset, epochs=epochs, **keras_options)
 
@@ -102,6 +103,15 @@ def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int
     example_rows = task.rows(examples, max_seq_length)
     outputs = task.outputs(example_rows.rows, batch_size, 0)
     return Answered(model, examples, example_rows, outputs, [])
+
+
+def first_step(model, steps_per_epoch: int, initial_epoch: int) -> Callable[[], int]:
+    """Returns a function of the number of the first update, for a data set whose reading begins after the callbacks.
+
+    `BackupAndRestore` tells the model the first epoch when it has restored it. So the texts come in the order of a fit
+    that was not interrupted.
+    """
+    return lambda: steps_per_epoch * (model._initial_epoch or initial_epoch)
 
 
 def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:

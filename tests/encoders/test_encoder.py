@@ -258,7 +258,10 @@ def test_other_features_are_ignored_and_any_integer_type_is_taken():
     ("inputs", "message"),
     [
         ({"input_ids": MASKS, "input_mask": MASKS}, "Missing: segment_ids. Received: input_ids, input_mask$"),
-        (np.zeros((2, 3), "int32"), "takes a dictionary with input_ids, .*Received: ndarray$"),
+        (
+            np.zeros((2, 3), "int32"),
+            "takes a dictionary with input_ids, .*Received: ndarray. Make it from texts: text_features",
+        ),
         (features([1] * 5), r"input_ids must be an array \[batch, length\]. Received the shape \(5,\)"),
         (features([[1] * 17]), "17 is more than this model's 16 positions"),
     ],

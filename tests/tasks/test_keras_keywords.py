@@ -124,6 +124,32 @@ def test_epochs_of_a_few_steps_continue_the_pass(eagerly, name):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize("name", slow_except(["classes"], TASKS))
+def test_a_fit_that_was_killed_and_restored_trains_on_the_texts_of_an_undisturbed_one(eagerly, tmp_path, name):
+    _, x, y = TASKS[name]
+
+    class Killed(Exception):
+        pass
+
+    def fit(folder, killed_in=None):
+        def die(epoch, logs):
+            if epoch == killed_in:
+                raise Killed
+
+        model = made(name)
+        backup = keras.callbacks.BackupAndRestore(tmp_path / folder)
+        callbacks = [backup, keras.callbacks.LambdaCallback(on_epoch_begin=die)]
+        model.fit(x, y, batch_size=16, epochs=2, callbacks=callbacks, verbose=0)
+        return model
+
+    with pytest.raises(Killed):
+        fit("killed", killed_in=1)
+    restored, undisturbed = fit("killed"), fit("whole")
+    for left, right in zip(restored.get_weights(), undisturbed.get_weights(), strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert len(restored.fit(x, y, batch_size=16, epochs=1, verbose=0).history["loss"]) == 1
+
+
 class Recorder(keras.callbacks.Callback):
     """Records the names of the called methods, and the arguments of some."""
 

@@ -2,8 +2,8 @@
 
 This training has two steps. First the encoder learns from pairs: the cosine of two texts is trained towards 1 if they
 have the same label, and towards 0 if not. A few texts make many pairs. Then a logistic regression is fitted to the
-vectors of the texts, and its weights become the dense layer of the model. One temperature makes it as sure as it is
-right on texts that are held out.
+vectors of the texts, and its weights become the dense layer of the model. One temperature makes it about as sure as it is
+right; it comes from vectors before the first step, because afterwards the encoder knows the label of each text.
 
 Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `setfit` 1.2, which has no temperature.
 """
@@ -95,7 +95,7 @@ class SentenceClassifier(SequenceClassifier):
     ) -> None:
         """Trains the encoder on pairs of a few texts per label, and then the dense layer on their vectors.
 
-        Probabilities are fitted to texts that are held out of this second step, if each label has two texts or more.
+        The probabilities get a temperature from held-out texts, if each label has two texts or more.
 
         Args:
             texts: N texts.
@@ -127,13 +127,14 @@ class SentenceClassifier(SequenceClassifier):
         body = model_of(SentenceEncoder, checkpoint_of(self), **self._head_settings())
         num_steps = epochs * -(-len(scores) // batch_size)
         schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
+        before = body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0)
         body.compile(AdamW(schedule), loss=CosineRegression(), jit_compile=False)
         options = {"batch_size": batch_size, "epochs": epochs, "max_seq_length": max_seq_length, "seed": seed}
         body.fit(columns, scores.tolist(), verbose=verbose, **options)
         for own, trained in ((self.encoder, body.encoder), (self.sentence_head, body.sentence_head)):
             own.set_weights(trained.get_weights())
         vectors = body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0)
-        fit_dense_layer(self, vectors, ids)
+        fit_dense_layer(self, vectors, ids, held_out_temperature(before, ids))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **self._head_settings()}
@@ -166,12 +167,11 @@ def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[n
     return np.concatenate(chosen), np.repeat([1.0, 0.0], number)
 
 
-def fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray) -> None:
-    """Sets the dense layer to a logistic regression on vectors `[N, D]`, with the temperature of held-out vectors."""
+def fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray, temperature: float = 1.0) -> None:
+    """Sets the dense layer to a logistic regression on vectors `[N, D]`, whose logits are divided by a temperature."""
     from sklearn.linear_model import LogisticRegression
 
     head = LogisticRegression().fit(vectors, ids)
-    temperature = held_out_temperature(vectors, ids)
     head.coef_ /= temperature
     head.intercept_ /= temperature
     kernel, bias = (np.zeros(weight.shape, np.float32) for weight in model.classifier.weights)

@@ -1,7 +1,7 @@
 """The task of `MaskedLM` on texts: trains with new random masks in every batch, and fills [MASK]."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -158,6 +158,7 @@ class MaskedLMTask(TextTask):
         *,
         shuffle: bool = False,
         repeat: bool = False,
+        start_step: Callable[[], int] = lambda: 0,
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yields masked batches: the features and labels of `MaskedLM`.
 
@@ -167,13 +168,15 @@ class MaskedLMTask(TextTask):
         Args:
             masking: `masked_lm_prob`, `do_whole_word_mask` and the other fields of `MaskingOptions`, and
                 `replacement_tokens`, as in `pretraining_dataset`.
+            start_step: as for `rows_dataset`.
         """
         options, vocabulary = self._masking(masking, int(rows.lengths.max()))
         is_special = np.zeros(self.model.config.vocab_size, bool)
         own = self.tokenizer.vocabulary
         is_special[[own.pad_id, own.cls_id, own.sep_id]] = True
-        batches = RowBatches(rows, batch_size, seed if shuffle else None).from_step(0, None if repeat else 1)
-        for number, batch in enumerate(batches):
+        first = start_step()
+        batches = RowBatches(rows, batch_size, seed if shuffle else None).from_step(first, None if repeat else 1)
+        for number, batch in enumerate(batches, first):
             rng = np.random.Generator(np.random.PCG64([seed % 2**64, number]))
             ids, mask = batch[features.INPUT_IDS], batch[features.INPUT_MASK]
             masked = mask_batch(ids, (mask > 0) & ~is_special[ids], mask, options, vocabulary, rng)
@@ -219,7 +222,7 @@ def fit_texts(
 ):
     """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
     # Only now, because it takes seconds, and loaded exports do without it.
-    from keras_bert.tasks.fitting import compile_for_texts, num_steps
+    from keras_bert.tasks.fitting import compile_for_texts, first_step, num_steps
 
     _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)
@@ -234,8 +237,10 @@ def fit_texts(
         held_out = task.rows(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
     steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
-    compile_for_texts(model, steps_per_epoch, epochs, keras_options.get("initial_epoch", 0))
-    dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
+    first_epoch = keras_options.get("initial_epoch", 0)
+    compile_for_texts(model, steps_per_epoch, epochs, first_epoch)
+    start = first_step(model, steps_per_epoch, first_epoch)
+    dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True, start_step=start)
     keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
     return model.fit(dataset, epochs=epochs, **keras_options)
 

@@ -135,7 +135,7 @@ def test_the_head_is_as_sure_as_it_is_right_on_held_out_texts():
     kernel, bias = np.zeros((3, 4), np.float32), np.zeros(4, np.float32)
     weights = [kernel, bias]
     dense = SimpleNamespace(weights=weights, set_weights=lambda new: weights.__setitem__(slice(None), new))
-    fit_dense_layer(SimpleNamespace(classifier=dense, new_parts=NewParts()), vectors, ids)
+    fit_dense_layer(SimpleNamespace(classifier=dense, new_parts=NewParts()), vectors, ids, found)
     head = LogisticRegression().fit(vectors, ids)
     np.testing.assert_allclose(weights[0][:, :3], head.coef_.T / found, rtol=1e-5)
     np.testing.assert_allclose(weights[1][:3], head.intercept_ / found, rtol=1e-4, atol=1e-6)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 import tiny_pretraining
 from numpy_bert import ACTIVATIONS, NumpyBert, log_likelihood, scatter_weights, weights_by_name
@@ -123,6 +124,14 @@ def test_a_run_masks_spans_and_is_evaluated_by_its_objective(tmp_path, eagerly):
     assert set(results) == {"loss", "global_step", *SpanPretrainer.loss_names, *SpanPretrainer.metric_names}
     with pytest.raises(InputError, match="objective was 'span_boundary'"):
         pretrain(tmp_path / "run", path, **{**run, "objective": "masked_lm"})
+
+
+def test_spans_are_found_in_a_graph_for_rows_of_any_size():
+    any_size = tf.TensorSpec([None, None], tf.int32)
+    found = tf.function(lambda columns: span_boundaries(columns, columns > 0)).get_concrete_function(any_size)
+    left, right, numbers = found(tf.constant([[2, 3, 4, 7]]))
+    assert (left.numpy().tolist(), right.numpy().tolist()) == ([[1, 1, 1, 6]], [[5, 5, 5, 8]])
+    assert numbers.numpy().tolist() == [[0, 1, 2, 0]]
 
 
 def test_the_objective_sets_the_default_masks_of_records_without_masks(tmp_path):
