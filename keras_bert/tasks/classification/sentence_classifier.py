@@ -2,8 +2,8 @@
 
 This training has two steps. First the encoder learns from pairs: the cosine of two texts is trained towards 1 if they
 have the same label, and towards 0 if not. A few texts make many pairs. Then a logistic regression is fitted to the
-vectors of the texts, and its weights become the dense layer of the model. One temperature makes it about as sure as it is
-right; it comes from vectors before the first step, because afterwards the encoder knows the label of each text.
+vectors of the texts, and its weights become the dense layer of the model. One temperature makes it about as sure as it
+is right; it comes from vectors before the first step, because afterwards the encoder knows the label of each text.
 
 Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `setfit` 1.2, which has no temperature.
 """

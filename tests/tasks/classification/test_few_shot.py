@@ -55,7 +55,7 @@ def test_the_encoder_is_trained_and_read_with_the_given_options(folder, monkeypa
     monkeypatch.setattr(SentenceEncoder, "compile", lambda model, optimizer, **_: compiled.update(optimizer=optimizer))
     monkeypatch.setattr(SentenceEncoder, "fit", lambda model, *columns, **options: fitted.update(options))
     monkeypatch.setattr(SentenceEncoder, "predict", vectors)
-    monkeypatch.setattr(sentence_classifier, "fit_dense_layer", lambda model, vectors, ids: None)
+    monkeypatch.setattr(sentence_classifier, "fit_dense_layer", lambda *arguments: None)
     options = {"epochs": 3, "batch_size": 5, "max_seq_length": 6, "seed": 4}
     classifier(folder).fit_few_shot(TEXTS, LABELS, learning_rate=2e-3, **options)
     assert fitted == {"verbose": "auto", **options}
