@@ -19,7 +19,7 @@ html_title = f"keras_bert {release}"
 html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_search_scorer = "static/search_scorer.js"
+html_search_scorer = str(PROJECT / "docs" / "static" / "search_scorer.js")
 # The design page links the decisions.
 suppress_warnings = ["toc.not_included"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.embeddings.index_columns import TEXT, VECTOR
 from keras_bert.embeddings.index_files import FINGERPRINT
+from keras_bert.embeddings.index_rows import TEXT, VECTOR
 from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.errors import InputError

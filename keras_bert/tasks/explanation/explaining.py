@@ -45,17 +45,8 @@ class TokenScore:
     score: float
 
 
-class _ShownInNotebooks:
-    """What a notebook shows in colour."""
-
-    def _repr_html_(self) -> str:
-        from keras_bert.tasks.explanation.page import explanation_part
-
-        return explanation_part(self if isinstance(self, list) else [self])
-
-
 @dataclasses.dataclass(frozen=True)
-class Explanation(_ShownInNotebooks):
+class Explanation:
     """The scores of the tokens for one answer of a model. A notebook shows its texts in colour.
 
     Attributes:
@@ -78,9 +69,17 @@ class Explanation(_ShownInNotebooks):
     baseline_output: float | None = None
     completeness_error: float | None = None
 
+    def _repr_html_(self) -> str:
+        return Explanations([self])._repr_html_()
 
-class Explanations(_ShownInNotebooks, list):
+
+class Explanations(list):
     """A list with an `Explanation` for each example. A notebook shows their texts in colour."""
+
+    def _repr_html_(self) -> str:
+        from keras_bert.tasks.explanation.page import explanation_part
+
+        return explanation_part(self)
 
 
 def explain_examples(

@@ -5,8 +5,6 @@ is the one with the lowest label at the last word where they differ. Logits are 
 order of the sequences is the same, and Python and graphs (`graph_tagging.py`) add equal numbers.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from keras_bert.program.errors import InputError
@@ -64,7 +62,7 @@ def _may_follow(left: tuple[str, str], right: tuple[str, str], scheme: TagScheme
     return is_open == goes_on and (not is_open or left[1] == right[1])
 
 
-def decode_tags(logits: np.ndarray, word_splits: Sequence[int], allowed: np.ndarray | None) -> np.ndarray:
+def decode_tags(logits: np.ndarray, word_splits: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
     """Returns the label of each word, int `[W]`.
 
     Args:
