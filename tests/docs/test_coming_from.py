@@ -8,7 +8,6 @@ from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.optimization import AdamW, WarmupLinearDecay, WarmupTrapezoid
 
 PAGE = (DOCS / "coming_from.md").read_text("utf-8")
@@ -20,20 +19,13 @@ def test_the_snippets_run_one_after_the_other(eagerly, tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "bert-base-uncased", "huggingface")
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "uncased_L-12_H-768_A-12", "google")
-    write_checkpoint(random_checkpoint(form.MASKED_LM), "bert_tiny_en_uncased", "google")
-    write_checkpoint(random_checkpoint(), "all-MiniLM-L6-v2", "huggingface")
     names = {}
     for program in re.findall(r"```python\n(.*?)```", PAGE, re.S):
         exec(compile(program, "coming_from.md", "exec"), names)
     assert names["last_hidden_state"].shape == (1, 6, 8)
-    assert read_checkpoint("for-transformers").labels == ("quick", "brown")
     assert read_checkpoint("for-google").heads == (form.MASKED_LM, form.NEXT_SENTENCE)
     printed = capsys.readouterr().out
-    assert "[2, 5, 6, 3, 7, 8, 3] [0, 0, 0, 0, 1, 1, 1]" in printed
-    assert "(6, 2, 8)" in printed
     assert "['the', 'quickfox']" in printed  # a new token
-    assert lora_layers(names["classifier"])
-    assert (tmp_path / "for-sentence-transformers" / "modules.json").exists()
 
 
 def test_the_first_snippet_of_the_page_of_checkpoints_runs(tmp_path, monkeypatch):

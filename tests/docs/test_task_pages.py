@@ -34,17 +34,10 @@ def run(program, page):
 
 
 def test_scripts_of_tagging_run(eagerly, my_bert, capsys):
-    in_memory, from_files, from_spans = programs("tagging.md")
+    in_memory, from_spans = programs("tagging.md")
     names = run(in_memory, "tagging.md")
     assert TokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels
     assert run(from_spans, "tagging.md")["model"].labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    for name in ("train.conll", "dev.conll"):
-        pathlib.Path(name).write_text("Ada B-PER\nwrote O\n\nto O\nLondon B-LOC\n")
-    capsys.readouterr()
-    names = run(from_files, "tagging.md")
-    assert names["model"].labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    table = capsys.readouterr().out.splitlines()[-4:]
-    assert [line.split()[0] for line in table] == ["LOC", "PER", "micro", "macro"]
 
 
 @pytest.mark.slow

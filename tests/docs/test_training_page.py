@@ -98,8 +98,7 @@ def test_the_script_for_slurm_tells_each_worker_which_it_is(tmp_path):
 
 
 def test_the_job_for_kubernetes_tells_each_worker_which_it_is(tmp_path):
-    (page,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
-    service, job = yaml.safe_load_all(page)
+    service, job = yaml.safe_load_all((PROJECT / "docker" / "two_workers.yaml").read_text("utf-8"))
     name, spec = job["metadata"]["name"], job["spec"]
     assert spec["completionMode"] == "Indexed"
     assert service["spec"]["selector"] == {"job-name": name}  # the label that a Job gives its pods
