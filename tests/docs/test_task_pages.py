@@ -1,6 +1,5 @@
 """docs/tagging.md and docs/multiple_choice.md are correct: their scripts run unchanged, and their flags exist."""
 
-import pathlib
 import re
 
 import pytest

@@ -27,6 +27,13 @@ def test_scores_equal_those_of_bm25s(index):
     )
 
 
+def test_postings_of_sparse_rows_rank_documents_by_their_products():
+    documents, queries = csr_array([[1.0, 0, 2], [0, 3, 0], [5, 0, 1]]), csr_array([[0.0, 0, 1], [2, 1, 0]])
+    numbers, scores = Postings.of_rows(documents).nearest(queries, top_k=2)
+    np.testing.assert_array_equal(numbers, [[0, 2], [2, 1]])
+    np.testing.assert_array_equal(scores, [[2, 1], [10, 3]])
+
+
 def test_hits_have_ids_and_texts_without_a_word_of_the_query_are_not_found(index):
     score = pytest.approx(index.nearest("monday", 1)[1].item())
     assert index.search(["MONDAY", "nothing known"]) == [[WordHit(2, "stocks", score)], []]
