@@ -50,7 +50,7 @@ def test_the_scripts_and_commands_run_and_the_first_command_writes_what_the_page
     config = tiny.config(vocabulary, hidden_size=8, num_hidden_layers=2, max_position_embeddings=128)
     BertEncoder(config).save_pretrained(tmp_path / "checkpoint", vocabulary)
     scripts = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 5
+    assert len(scripts) == 6
     jobs = [(f"script{number}", script) for number, script in enumerate(scripts)]
     for number, block in enumerate(re.findall(r"```\n\$ cat (.*?)```", PAGE, re.S)):
         content, command = block.split("$ python -m run_scripts.run_classifier ")

@@ -69,7 +69,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 23
+    assert len(SCRIPTS) == 24
 
 
 @pytest.fixture(scope="module")
