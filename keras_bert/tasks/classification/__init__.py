@@ -6,6 +6,7 @@ sentence_classifier.py   SentenceClassifier: labels on the vector of a text, als
 signatures.py            the signatures of its SavedModels, and its models as ONNX operations
 examples.py              checked examples and their labels
 answers.py               labels and scores, from the outputs of a model or of a server
+losses.py                focal and asymmetric loss, for rare labels
 thresholds.py            thresholds of several labels, and how they are chosen
 loaded.py                what its loaded exports can do beside answering texts
 scores.py                accuracy, F1, Matthews, correlations; the main score of each GLUE task
