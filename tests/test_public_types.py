@@ -1,11 +1,12 @@
 """Every function of the documented API says the types of its parameters and of its result; mypy checks its module."""
 
-import importlib
+import importlib.util
 import inspect
 import pathlib
 import re
 import tomllib
 
+BEAM = "keras_bert.serving.beam"  # Beam has an environment of its own
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -13,6 +14,8 @@ def documented():
     pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
     for name in re.findall(r"^\.\. auto(?:class|function):: (\S+)$", pages, re.M):
         module, _, attribute = name.rpartition(".")
+        if module == BEAM and not importlib.util.find_spec("apache_beam"):
+            continue
         yield getattr(importlib.import_module(module), attribute)
 
 
@@ -47,6 +50,6 @@ def test_every_documented_function_has_types():
 
 
 def test_the_type_checker_reads_every_module_of_the_documented_api():
-    modules = {inspect.unwrap(item).__module__ for item in documented()}
+    modules = {BEAM, *(inspect.unwrap(item).__module__ for item in documented())}
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
     assert {f"{module.replace('.', '/')}.py" for module in modules} == set(settings["files"])

@@ -164,7 +164,7 @@ class TextTable:
         names = [*filter(None, [self.id_column]), *self._names[1:]]
         if is_column_file(source):
             for number, (values, _) in enumerate(read_column_file(source, list(dict.fromkeys(names))), start=1):
-                yield Row(f"{source}: row {number}", values)
+                yield Row(f"{source}: row {number}", dict(values.items()))
             return
         is_named = self.text_columns is not None or is_tfds_name(source)
         if is_named or ending_of(source) in (".csv", ".tsv", ".json", *JSON_LINES):

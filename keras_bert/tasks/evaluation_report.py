@@ -11,7 +11,6 @@ from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.base import Answered, TextTask, check_labels_of_rows, text_task
 from keras_bert.tasks.calibration import write_reliability
-from keras_bert.tasks.fitting import outputs_with_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +56,8 @@ def report_on(
     if type(task).write_report is TextTask.write_report:
         raise InputError(f"A {type(model).__name__} has no report.")
     check_output_folder(path)  # before the texts are computed
+    from keras_bert.tasks.fitting import outputs_with_labels  # needs Keras; loaded exports write reports without it
+
     answered = outputs_with_labels(model, x, y, batch_size, max_seq_length)
     check_labels_of_rows(answered.example_rows.rows, "to compare with: give report(texts, labels, path)")
     answers = task.answers(answered.examples, answered.example_rows, answered.outputs)

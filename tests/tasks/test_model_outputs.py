@@ -11,7 +11,8 @@ from keras_bert import BertEncoder, CrossEncoder, InputError, MaskedLM, Multiple
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
 from keras_bert.embeddings.summarization import summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.embeddings.word_senses import cluster, project
+from keras_bert.embeddings.vector_maps import project
+from keras_bert.embeddings.word_senses import cluster
 from keras_bert.tasks.base import text_task
 from keras_bert.tasks.calibration import expected_calibration_error, fit_temperature
 from keras_bert.tasks.classification.model import SequenceClassifier

@@ -81,7 +81,7 @@ def test_parameters_are_read_set_and_cloned(new):
     classifier = new(seed=3)
     parameters = classifier.get_params()
     assert set(parameters) == {
-        *("model", "epochs", "learning_rate", "batch_size", "max_seq_length", "class_weight", "seed", "verbose")
+        *("model", "epochs", "learning_rate", "batch_size", "max_seq_length", "class_weight", "loss", "seed", "verbose")
     }
     copy = clone(classifier)
     assert copy.get_params() == parameters
