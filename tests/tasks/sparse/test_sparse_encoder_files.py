@@ -28,7 +28,7 @@ def test_vectors_are_those_that_sentence_transformers_gave(name):
     model = SparseEncoder.from_pretrained(recorded_folder("heads", name))
     for method, expected in GOLDEN["expected"][name].items():
         found = getattr(model, method)(GOLDEN["texts"]).toarray()
-        np.testing.assert_allclose(found, expected, atol=5e-6, err_msg=method)
+        np.testing.assert_allclose(found, expected, atol=2e-6, err_msg=method)
 
 
 @pytest.fixture(scope="module")
