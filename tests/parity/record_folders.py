@@ -7,7 +7,7 @@ prints how far the numbers are from those that were there:
 
     family_golden/examples.json             ids of texts and of pairs: `tokenizers/...`
     family_golden/heads.json                scores of classifiers: zero-shot, and of pairs
-    embedding_golden/sparse.json            vectors of texts: `expected`
+    embedding_golden/sparse.json            vectors of texts, in float64: `expected`
     embedding_golden/multi_vector.json      vectors of the tokens 0, 3 and -1 of texts, and similarities
 """
 
@@ -121,7 +121,7 @@ def record_sparse_vectors(path):
     recorded = json.loads(path.read_text("utf-8"))
     expected = {}
     for name, methods in recorded["expected"].items():
-        model = SparseEncoder(str(recorded_folder("heads", name)), device="cpu")
+        model = SparseEncoder(str(recorded_folder("heads", name)), device="cpu").double()
         found = {
             method: getattr(model, method)(recorded["texts"], convert_to_sparse_tensor=False) for method in methods
         }
