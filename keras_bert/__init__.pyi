@@ -5,7 +5,6 @@ __version__: str
 from keras_bert.checkpoints.adapter_writer import save_adapter as save_adapter
 from keras_bert.config import BertConfig as BertConfig
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives as mine_hard_negatives
-from keras_bert.embeddings.static_distillation import distil_static as distil_static
 from keras_bert.embeddings.summarization import summarize as summarize
 from keras_bert.embeddings.text_vectors import sentence_embeddings as sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex as VectorIndex
@@ -30,6 +29,7 @@ from keras_bert.tasks.classification.sentence_classifier import SentenceClassifi
 from keras_bert.tasks.classification.text_classifier import TextClassifier as TextClassifier
 from keras_bert.tasks.distillation import distill as distill
 from keras_bert.tasks.embedding.model import SentenceEncoder as SentenceEncoder
+from keras_bert.tasks.embedding.static_distillation import distil_static as distil_static
 from keras_bert.tasks.explanation.page import write_explanation_page as write_explanation_page
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks as fill_masks
 from keras_bert.tasks.masked_lm.mask_filling import pseudo_perplexity as pseudo_perplexity

@@ -105,3 +105,15 @@ def load_reranker() -> Any:
 
     checkpoint = read_checkpoint(flags.FLAGS.reranker)
     return model_of(MultiVectorEncoder if checkpoint.tells("MultiVectorEncoder") else CrossEncoder, checkpoint)
+
+
+def read_texts(path: str) -> list[str]:
+    """Returns the lines of a file without the white space around them; empty lines are texts too."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            texts = [line.strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read the texts in {path}: {error}.") from None
+    if not texts:
+        raise InputError(f"{path} is empty. It must hold one text a line.")
+    return texts

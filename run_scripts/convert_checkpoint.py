@@ -88,8 +88,8 @@ def distil(arguments, reading) -> None:
     check_output_folder(arguments.output)
     texts = list(read_lines(arguments.texts_file)) if arguments.texts_file else None
 
-    from keras_bert.embeddings.static_distillation import distil_static
     from keras_bert.tasks.embedding.model import SentenceEncoder
+    from keras_bert.tasks.embedding.static_distillation import distil_static
 
     model = SentenceEncoder.from_pretrained(arguments.input, **reading)
     with long_work(f"distilling {arguments.input}"):

@@ -14,7 +14,13 @@ from absl import flags
 
 from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag, flags_by_name
-from run_scripts.asked_models import define_batch_size_flag, define_casing_flag, define_runtime_flags, open_model
+from run_scripts.asked_models import (
+    define_batch_size_flag,
+    define_casing_flag,
+    define_runtime_flags,
+    open_model,
+    read_texts,
+)
 
 
 def define_flags() -> None:
@@ -32,7 +38,6 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.program.atomic_output import atomic_file, check_output_file
     from keras_bert.program.errors import InputError
 

@@ -27,6 +27,7 @@ from run_scripts.asked_models import (
     define_vector_flags,
     load_reranker,
     open_model,
+    read_texts,
 )
 
 
@@ -56,7 +57,6 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.program.atomic_output import check_output_folder
 
     arguments = flags.FLAGS
@@ -126,7 +126,6 @@ def _read_input(arguments) -> tuple[list[str], dict]:
     """Returns the texts of the input file, and `ids` and `metadata` if there are columns of them."""
     from data_prep.finetuning.complete_rows import complete_rows
     from data_prep.finetuning.tables import read_rows
-    from keras_bert.embeddings.vector_files import read_texts
 
     path, id_column, names = arguments.input_file, arguments.id_column, arguments.metadata_columns
     if not arguments.text_column:

@@ -8,7 +8,7 @@ from absl import flags
 
 from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag, flags_by_name
-from run_scripts.asked_models import define_casing_flag
+from run_scripts.asked_models import define_casing_flag, read_texts
 
 
 def define_flags() -> None:
@@ -25,7 +25,6 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.program.atomic_output import check_output_file
     from keras_bert.program.json_files import write_json
 

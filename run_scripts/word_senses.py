@@ -8,12 +8,20 @@ Example:
       --output_dir=bank
 """
 
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 from absl import flags
 
+from keras_bert.program.atomic_output import atomic_folder, check_output_folder, save_array
 from keras_bert.program.command_line import command_of
 from keras_bert.program.option_flags import define_flag, flags_by_name
-from run_scripts.asked_models import define_casing_flag
+from run_scripts.asked_models import define_casing_flag, read_texts
 
+TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 _MOST_SHOWN = 5  # occurrences of each group
 
 
@@ -32,9 +40,7 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.embeddings.vector_files import read_texts
     from keras_bert.embeddings.vector_maps import check_plotting, project
-    from keras_bert.program.atomic_output import check_output_folder
 
     arguments = flags.FLAGS
     if arguments.plot:
@@ -42,7 +48,7 @@ def main():
     check_output_folder(arguments.output_dir)
     sentences = _sentences(read_texts(arguments.input_file), arguments.language)
 
-    from keras_bert.embeddings.word_senses import PLOT_FILE, cluster, contexts_of, word_vectors, write_word_senses
+    from keras_bert.embeddings.word_senses import cluster, contexts_of, word_vectors
     from keras_bert.models.encoder_base import Encoder
 
     encoder = Encoder.from_pretrained(
@@ -68,6 +74,43 @@ def _sentences(lines: list[str], language: str) -> list[str]:
 
     lines = progress_bar(lines, unit=" lines", desc="sentences", mininterval=1, delay=2)
     return [sentence for line in lines for sentence in split_sentences(line, language)]
+
+
+def write_word_senses(
+    path: str | os.PathLike,
+    texts: Sequence[str],
+    found: Any,
+    coordinates: np.ndarray,
+    groups: np.ndarray,
+    *,
+    title: str,
+    plot: bool = True,
+) -> None:
+    """Writes the folder; the rows of the table have numbers of texts from 0, and places in these texts.
+
+    Args:
+        found: from `word_vectors`.
+        coordinates: float (N, 2).
+        groups: int (N,); all 0 for none.
+    """
+    from keras_bert.embeddings.vector_maps import draw_points
+    from keras_bert.embeddings.word_senses import contexts_of
+    from keras_bert.tasks.report_files import draw, write_table
+
+    with atomic_folder(path) as folder:
+        save_array(os.path.join(folder, VECTORS_FILE), found.vectors)
+        sentences = [" ".join(texts[one.text_number].split()) for one in found.occurrences]
+        header = ["text", "start", "end", "group", "x", "y", "sentence"]
+        rows = (
+            [*dataclasses.astuple(one), group, f"{x:.5f}", f"{y:.5f}", sentence]
+            for one, group, (x, y), sentence in zip(found.occurrences, groups, coordinates, sentences, strict=True)
+        )
+        write_table(os.path.join(folder, TABLE_FILE), header, rows)
+        if plot:
+            counts = enumerate(np.bincount(groups).tolist())
+            labels = {group: f"group {group}: {count} occurrences" for group, count in counts}
+            points = contexts_of(texts, found), coordinates, groups, labels, f"{title}, by principal components"
+            draw(os.path.join(folder, PLOT_FILE), (10, 7), lambda axis: draw_points(axis, *points))
 
 
 command = command_of(main, define_flags)

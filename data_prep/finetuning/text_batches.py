@@ -26,7 +26,7 @@ from keras_bert.program.user_inputs import MissingColumn, is_missing, missing_me
 
 ID, TEXT = "id", "text"
 _ROWS_AT_ONCE = 1024
-# Ids are compared within so many rows: their hashes take 128 MB.
+# Ids are compared within this number of rows: their hashes take 128 MB.
 _IDS_AT_ONCE = 1 << 24
 _ADVICE = "Fill them in, or leave such rows out with --skip_missing (skip_missing=True)."
 # The kinds of values in a column, sorted -> its type.

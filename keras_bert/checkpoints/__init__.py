@@ -9,6 +9,7 @@ model_card.py               writes README.md: what a model is and how to use it
 name_table.py               maps weight names and layouts of a format to ours
 formats.py                  detects the format of a checkpoint
 model_classes.py            selects the model class for a checkpoint
+model_fingerprint.py        tells whether two models give the same vectors or answers
 model_weights.py            reads and assigns the weights of a model by name
 model_folder.py             our format: bert_config.json, vocab.txt, model.weights.h5
 google.py                   google-research/bert, TensorFlow 1

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.checkpoints.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.index_files import FINGERPRINT, read_index, read_rows, save_index
 from keras_bert.embeddings.index_rows import ID, TEXT, IndexRows, Where, gets_graph, table_of, with_vectors
-from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.rank_fusion import FUSED, reciprocal_rank_fusion
 from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.embeddings.word_index import checked_texts

@@ -10,6 +10,7 @@ from keras_bert.embeddings.similar_pairs import communities
 from keras_bert.program.atomic_output import check_output_file
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.options import check_whole
+from keras_bert.tasks.embedding.static_distillation import principal_components
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, draw, has_matplotlib
 
 _COLOURS = (BLUE, ORANGE, "#5b8c5a", "#a23b72", "#2a9d8f", "#b8a13a", "#5f4b8b", "#c05746")
@@ -95,13 +96,6 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
     coordinates = np.zeros((len(found), dimensions), np.float32)
     coordinates[:, : found.shape[1]] = found * np.where(extremes < 0, -1.0, 1.0)
     return coordinates
-
-
-def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
-    """Returns the first principal components of vectors: float `[N, D]` -> float64 `[N, size]`."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    _, directions = np.linalg.eigh(centred.T @ centred)  # in the order of growing variance
-    return centred @ directions[:, ::-1][:, :size]
 
 
 def check_plotting(advice: str = "") -> None:

@@ -5,25 +5,20 @@ a `bank` that lends money get different vectors.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
-from keras_bert.embeddings.vector_maps import check_plotting, draw_points
-from keras_bert.program.atomic_output import atomic_folder, save_array
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import as_texts
-from keras_bert.tasks.report_files import draw, write_table
 from keras_bert.tasks.text_rows import checked_length, tokenizer_of
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
-TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 LAYERS = (-1, -2, -3, -4)
 _CONTEXT = 24  # characters on either side of the word
 
@@ -130,49 +125,6 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     groups = AgglomerativeClustering(n_clusters=count, linkage="ward").fit_predict(unit)
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[numbers]
-
-
-def write_word_senses(
-    path: str | os.PathLike,
-    texts: Sequence[str],
-    found: WordVectors,
-    coordinates: np.ndarray,
-    groups: np.ndarray,
-    *,
-    title: str,
-    plot: bool = True,
-) -> None:
-    """Writes a new folder.
-
-    `senses.tsv` has a line for each occurrence: text number from 0, start and end in it, group, coordinates x and y,
-    and the text; `vectors.npy` holds the vectors, float32 [occurrences, H]; `senses.png` shows the coordinates.
-
-    Args:
-        path: a new or empty folder.
-        texts: what the word was looked for in.
-        found: from `word_vectors`.
-        coordinates: float (N, 2), from `project`.
-        groups: int (N,), from `cluster`; all 0 for none.
-        title: of the picture.
-
-    Raises:
-        InputError: the folder cannot be written, or matplotlib is not installed.
-    """
-    with atomic_folder(path) as folder:
-        save_array(os.path.join(folder, VECTORS_FILE), found.vectors)
-        sentences = [" ".join(texts[one.text_number].split()) for one in found.occurrences]
-        header = ["text", "start", "end", "group", "x", "y", "sentence"]
-        rows = (
-            [*dataclasses.astuple(one), group, f"{x:.5f}", f"{y:.5f}", sentence]
-            for one, group, (x, y), sentence in zip(found.occurrences, groups, coordinates, sentences, strict=True)
-        )
-        write_table(os.path.join(folder, TABLE_FILE), header, rows)
-        if plot:
-            check_plotting()
-            counts = enumerate(np.bincount(groups).tolist())
-            labels = {group: f"group {group}: {count} occurrences" for group, count in counts}
-            points = contexts_of(texts, found), coordinates, groups, labels, f"{title}, by principal components"
-            draw(os.path.join(folder, PLOT_FILE), (10, 7), lambda axis: draw_points(axis, *points))
 
 
 def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:

@@ -1,4 +1,4 @@
-"""A folder of parts, files of Arrow or Parquet with so many rows each, that are written one by one and never change.
+"""A folder of parts: files of Arrow or Parquet with `rows_per_part` rows each. A finished part never changes.
 
 part-00003-of-00062.arrow   the rows from 3 * rows_per_part on, in batches of at most 4,096 rows
 _parts.json                 the settings; parts of other settings are refused
@@ -46,7 +46,7 @@ class TableParts:
 
         Args:
             settings: what the parts depend on besides the facts and the arguments of this object.
-            facts: what the metadata of each part must say.
+            facts: name -> value of the entries that the metadata of each part must have.
 
         Raises:
             InputError: the folder has other files, settings are not those of the parts in it, or a part is damaged or
@@ -111,7 +111,7 @@ def check_parts_folder(folder: str) -> None:
 
 
 def parts_of(batches: Iterable[Any], rows_per_part: int, rows_at_once: int = 4096) -> Iterator[tuple[int, Any]]:
-    """Yields batches of at most so many rows, each with the number of its part.
+    """Yields batches of at most `rows_at_once` rows, each with the number of its part.
 
     They depend on the rows and their part only, so that a part has the same bytes whoever writes it.
     """

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.checkpoints.model_fingerprint import model_fingerprint
 from keras_bert.embeddings.index_files import FINGERPRINT
 from keras_bert.embeddings.index_rows import TEXT, VECTOR
-from keras_bert.embeddings.model_fingerprint import model_fingerprint
 from keras_bert.program.arrow_files import pa
 from keras_bert.program.errors import InputError
 from keras_bert.program.label_types import Label

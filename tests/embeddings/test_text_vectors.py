@@ -10,11 +10,12 @@ from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings, token_features
-from keras_bert.embeddings.vector_files import extract_features, read_texts
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from run_scripts import embed_sentences
 from run_scripts import extract_features as extract_features_command
+from run_scripts.asked_models import read_texts
+from run_scripts.extract_features import extract_features
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -87,10 +88,9 @@ def test_what_cannot_be_computed_is_said(encoder, call, message):
 
 
 def test_both_forms_hold_the_same_numbers(encoder, tmp_path, capsys):
-    (tmp_path / "texts.txt").write_text("the quickest fox\nfox ||| the brown fox\n")
-    arguments = {"layers": [-1, -2], "max_seq_length": 8}
-    assert extract_features(encoder, tmp_path / "texts.txt", tmp_path / "f.jsonl", **arguments) == 2
-    extract_features(encoder, tmp_path / "texts.txt", tmp_path / "f", output_format="npy", **arguments)
+    texts, arguments = ["the quickest fox", "fox ||| the brown fox"], {"layers": [-1, -2], "max_seq_length": 8}
+    extract_features(encoder, texts, tmp_path / "f.jsonl", **arguments)
+    extract_features(encoder, texts, tmp_path / "f", output_format="npy", **arguments)
     lines = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
     assert [line["linex_index"] for line in lines] == [0, 1]
     assert [f["token"] for f in lines[1]["features"]] == ["[CLS]", "fox", "[SEP]", "the", "brown", "fox", "[SEP]"]

@@ -10,10 +10,10 @@ from keras_bert.embeddings.word_senses import (
     cluster,
     contexts_of,
     word_vectors,
-    write_word_senses,
 )
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
+from run_scripts.word_senses import write_word_senses
 
 
 def hidden_states(encoder, ids):

@@ -14,9 +14,7 @@ from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.hard_negatives import mine_hard_negatives
-from keras_bert.embeddings.static_distillation import distil_static, sif_weights
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.embeddings.vector_maps import principal_components
 from keras_bert.encoders.static.encoder import StaticEncoder
 from keras_bert.models.trainable_parts import enable_lora
 from keras_bert.optimization import AdamW
@@ -24,6 +22,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.embedding.losses import Matryoshka
 from keras_bert.tasks.embedding.model import SentenceEncoder
+from keras_bert.tasks.embedding.static_distillation import distil_static, principal_components, sif_weights
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 from run_scripts import convert_checkpoint, run_embeddings
 

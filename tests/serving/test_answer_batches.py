@@ -226,7 +226,7 @@ def test_models_and_their_exports_give_what_encode_and_predict_return(tmp_path):
 def test_the_fingerprint_knows_heads_labels_and_files(tmp_path):
     from tiny_models import make_model, new_model  # only now: it needs TensorFlow
 
-    from keras_bert.embeddings.model_fingerprint import model_fingerprint
+    from keras_bert.checkpoints.model_fingerprint import model_fingerprint
 
     answers_fingerprint = functools.partial(model_fingerprint, of_answers=True)
     encoder = make_model("sentence encoder")

@@ -15,7 +15,7 @@ class StaticEncoder(Encoder):
     """A table of token vectors. The vector of a text is the mean of its tokens, so a text costs a lookup.
 
     It is the encoder of a `SentenceEncoder` whose config has the `model_type` "static".
-    `embeddings/static_distillation.py` distils it from another encoder.
+    `tasks/embedding/static_distillation.py` distils it from another encoder.
 
     Args:
         config: a `BertConfig.static`.

@@ -113,7 +113,7 @@ def write_portable(
     check_format(format, weights)
     check_output_folder(path)
     # Only now: reading a folder needs neither TensorFlow nor Keras.
-    from keras_bert.embeddings.model_fingerprint import model_fingerprint
+    from keras_bert.checkpoints.model_fingerprint import model_fingerprint
     from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_kind
     from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
 

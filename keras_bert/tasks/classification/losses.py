@@ -23,7 +23,7 @@ class LabelLoss(Options):
 
     Attributes:
         problem_type: that of the models which it is for, as `SequenceClassifier` names it.
-        advice: what a model of another problem type is to do.
+        advice: the advice to models of another problem type.
     """
 
     problem_type: ClassVar[str]

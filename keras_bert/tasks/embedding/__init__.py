@@ -10,6 +10,7 @@ mixed_loss.py           the loss of a batch that is from one of several data set
 signatures.py           the signatures of its SavedModels, and of those of encoders; its models as ONNX operations
 examples.py             columns of texts with scores or labels; several data sets
 scores.py               retrieval and similarity scores
+static_distillation.py  a vector for each token, distilled from an encoder
 task.py                 the task for `SentenceEncoder`, what it shares with that of ranking, what teachers give
 encoding.py             vectors of texts and their cosines, for the model, its loaded exports and servers
 checkpoint.py           what checkpoints say of such a model, and how it starts from them

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.embeddings.vector_maps import principal_components
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import checked_text, iterate_column
@@ -66,6 +65,13 @@ def distil_static(
     static.encoder.embeddings.token_embeddings.assign(vectors * sif_weights(counts)[:, None])
     static.tokenizer = model.tokenizer
     return static
+
+
+def principal_components(vectors: np.ndarray, size: int) -> np.ndarray:
+    """Returns the first principal components of vectors: float `[N, D]` -> float64 `[N, size]`."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    _, directions = np.linalg.eigh(centred.T @ centred)  # in the order of growing variance
+    return centred @ directions[:, ::-1][:, :size]
 
 
 def sif_weights(counts: np.ndarray) -> np.ndarray:

@@ -70,15 +70,20 @@ def _hash_of_files(folder: str) -> str:
 def _all_facts(model) -> str:
     from keras_bert.checkpoints.model_folder import constructor_arguments
 
+    _check_tokenizer(model)
     facts = [model.kind, model.config.to_dict(), constructor_arguments(model), model.tokenizer.sha256]
     return json.dumps(facts, default=str)
+
+
+def _check_tokenizer(model) -> None:
+    if model.tokenizer is None:
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
 
 
 def _facts(model) -> str:
     from keras_bert.models.layer_settings import settings_of
 
-    if model.tokenizer is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
+    _check_tokenizer(model)
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, model.tokenizer.do_lower_case]
     if hasattr(model, "embedding_size"):
