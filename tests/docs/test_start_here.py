@@ -17,10 +17,10 @@ ANSWERS = {
     "Mails to classify": rf"delivery {NUMBER}\npayment {NUMBER}\naccount {NUMBER}\n$",
     "Names to find": rf"PER Marie Curie {NUMBER}\nLOC Warsaw {NUMBER}\n$",
     "Documents to search": rf"\n{NUMBER} travel.txt Flights need the approval",
-    "A model to pre-train": r"\[MASK\] 1:  \w+",
+    "A model to pre-train": r"\[MASK\] 1:  \S+ +0\.\d+",
     "A model to deploy": rf"score +{NUMBER}",
-    "A Keras script": r"\[\[0\.[5-9]\d? *\]\n \[0\.[0-4]\d? *\]\]\n$",
-    "A folder from transformers": r"^22\d{6} weights\n(.*\n)*good\n$",
+    "A Keras script": r"\[\[(0\.[5-9]\d? *|1\. *)\]\n \[0\.([0-4]\d?)? *\]\]\n$",
+    "A folder from transformers": r"\n22\d{6} weights\n(.*\n)*good\n$",
 }
 
 
