@@ -8,9 +8,10 @@ import sys
 
 import pytest
 from places import DOCS, PROJECT, REAL_DATA
-from tiny_checkpoints import VOCABULARY
+from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from benchmarks import encoder_sides, engine_speed, speed, training_speed
+from keras_bert.checkpoints.formats import write_checkpoint
 
 # Suite -> flags, and a row of its table.
 SMOKE_RUNS = {
@@ -68,6 +69,27 @@ def test_the_memory_of_making_records_and_the_speed_of_an_index_are_measured(tmp
     assert len(re.findall(r"^\| [a-z0-9, ]+ \| [\d.,]+ \| [\d.]+ \(.* to .*\) \|$", done.stdout, re.M)) == 12, (
         done.stderr
     )
+
+
+@pytest.mark.slow
+def test_rare_labels_are_scored_and_vectors_compared(tmp_path):
+    config = CONFIG.replace(max_position_embeddings=64)
+    write_checkpoint(random_checkpoint(config=config), tmp_path / "model", "huggingface")
+    model = f"--init_checkpoint={tmp_path}/model"
+    packages = [
+        f"Package: {n}\nDescription: the fox {n}\nTag: use::{'abc'[n % 3]}, use::d\nSection: {'pqrs'[n % 4]}\n"
+        for n in range(60)
+    ]
+    (tmp_path / "packages").write_text("\n".join(packages))
+    files = [model, f"--packages_file={tmp_path}/packages"]
+    done = run("benchmarks.rare_labels", *files, "--keep_layers=0", "--seeds=1", "--epochs=1")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\| [`\w].*(?:\| [\d.]+ \([\d.]+ to [\d.]+\) ){2,3}\|$", done.stdout, re.M)) == 6, (
+        done.stdout
+    )
+    (tmp_path / "sts.tsv").write_text("sentence1\tsentence2\tscore\nthe fox\tfox\t1\nthe\tbrown\t2\nlazy\tdog\t3\n")
+    done = run("benchmarks.folder_readers", model, f"--sts={tmp_path}/sts.tsv")  # no reader is installed
+    assert re.search(r"^\| ours \|  \|  \| [-\d.]+ \|  \|$", done.stdout, re.M), done.stderr
 
 
 def test_every_suite_has_its_place_on_the_page_of_results_and_every_engine_an_environment():
