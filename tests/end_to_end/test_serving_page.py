@@ -120,7 +120,7 @@ def browser(url):
 
 
 def choose(browser, model: str) -> None:
-    browser.wait_for("return document.querySelectorAll('#model option').length > 1")
+    browser.wait_for(f"return [...document.querySelectorAll('#model option')].some(one => one.value === {model!r})")
     chosen = "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))"
     browser.run(chosen, model)
     browser.wait_for(f"return !document.getElementById('ask').disabled && model.name === {model!r}")
