@@ -1,7 +1,6 @@
 """The notebooks are stored without outputs, are short, and run from the first cell to the last."""
 
 import ast
-import importlib
 import json
 import os
 import re
@@ -52,8 +51,7 @@ def test_what_a_notebook_imports_and_mentions_exists(path):
     program = ast.parse("\n".join("".join(cell["source"]) for cell in cells(path, "code")))
     for node in ast.walk(program):
         if isinstance(node, ast.ImportFrom):
-            module = importlib.import_module(node.module)
-            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+            exec(ast.unparse(node), {})  # a module that nothing has imported yet is no attribute of its package
 
 
 @pytest.fixture(scope="module")
