@@ -4,7 +4,7 @@
     python -m benchmarks.rare_labels --init_checkpoint=MODEL --packages_file=packages --wnut17=FOLDER
 
 Texts are the short descriptions of Debian packages. Labels are every third section by their number of packages, and
-the purposes of `Tag: use::...`, of which a package has several. Each number is a mean over the seeds, with the least
+the purposes of `Tag: use::...`: a package has several of them. Each number is a mean over the seeds, with the least
 and the largest. Scores of several labels are those of thresholds that were tuned on held-out texts.
 """
 
