@@ -1,7 +1,7 @@
 """Trains classifiers and taggers on rare labels with each loss and decoding, and prints Markdown tables.
 
     apt-cache dumpavail > packages
-    python -m benchmarks.rare_labels --init_checkpoint=MODEL --packages_file=packages --wnut17=FOLDER
+    python -m benchmarks.rare_labels --init_checkpoint=MODEL --packages_file=packages --tagged_files=TRAIN,TEST
 
 Texts are the short descriptions of Debian packages. Labels are every third section by their number of packages, and
 the purposes of `Tag: use::...`: a package has several of them. Each number is a mean over the seeds, with the least
@@ -10,7 +10,6 @@ and the largest. Scores of several labels are those of thresholds that were tune
 
 import collections
 import itertools
-import os
 import random
 import re
 
@@ -24,7 +23,7 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "An encoder.", required=True)
     flags.DEFINE_string("packages_file", None, "What `apt-cache dumpavail` prints.")
-    flags.DEFINE_string("wnut17", None, "The folder with the files of WNUT-17.")
+    flags.DEFINE_list("tagged_files", None, "Two files in the form of CoNLL: sentences for training, and for the test.")
     flags.DEFINE_list("keep_layers", ["0", "1"], "The layers of the encoder that are trained; the embeddings are not.")
     flags.DEFINE_integer("num_texts", 3000, "At most this number of packages are drawn.")
     flags.DEFINE_list("seeds", ["1", "2", "3"], "A model is trained with each.")
@@ -128,14 +127,13 @@ def purposes():
 
 
 def entities():
-    """Types of entities of WNUT-17, in BIO and in BIOES."""
+    """Types of entities, in BIO and in BIOES."""
     from data_prep.finetuning.conll import read_tagged_sentences
     from keras_bert import TokenClassifier
     from keras_bert.tasks.tagging.scores import entity_scores
     from keras_bert.tasks.tagging.tag_schemes import BIO, BIOES, read_entities, write_tags
 
-    files = ("wnut17train.conll", "emerging.test.annotated")
-    train, test = (read_tagged_sentences(os.path.join(FLAGS.wnut17, name)) for name in files)
+    train, test = map(read_tagged_sentences, FLAGS.tagged_files)
     for scheme_name, scheme, losses in (("BIO", BIO, (None, "focal")), ("BIOES", BIOES, (None,))):
         tags, right = (
             [write_tags(read_entities(row), len(row), scheme) for row in part.tags] for part in (train, test)
@@ -155,7 +153,7 @@ def entities():
 def main() -> None:
     from benchmarks.tables import table_lines
 
-    wanted = {sections: FLAGS.packages_file, purposes: FLAGS.packages_file, entities: FLAGS.wnut17}
+    wanted = {sections: FLAGS.packages_file, purposes: FLAGS.packages_file, entities: FLAGS.tagged_files}
     for experiment in filter(wanted.get, wanted):
         rows: dict[str, dict[str, list[float]]] = {}
         for name, scores in experiment():
