@@ -75,7 +75,6 @@ class FinetuningTask:
         labels: the labels in the order of their ids; known after `settle`.
     """
 
-    kind: str
     endings: tuple[str, ...] = TABLE_ENDINGS
     # TF Model Garden's name of the task.
     task_type: str
@@ -130,19 +129,21 @@ class FinetuningTask:
     def _labelled_parts(self) -> list[str]:
         return [part for part in self.examples if has_labels(part)]
 
-    def _find_labels(self, order: Callable[[list[str]], list[str]]) -> None:
-        """Sets `labels` to the labels of the training part, in the given order, unless they were given."""
+    def _find_labels(self) -> None:
+        """Sets `labels` to those of the training part, unless they were given."""
         if self.labels:
             return
-        if "train" not in self.examples and self._labelled_parts():
+        if "train" in self.examples:
+            self.labels = self._labels_of(self.examples["train"])
+        elif self._labelled_parts():
             raise InputError(
                 "Without a training file, the labels and their order are unknown. Give them, as "
                 "--labels=first,second,..."
             )
-        self.labels = order(self._training_labels())
 
-    def _training_labels(self) -> list[str]:
-        return list(self.examples["train"].labels) if "train" in self.examples else []
+    def _labels_of(self, examples: Any) -> list[str]:
+        """Returns the labels of training examples, in the order of their ids."""
+        raise NotImplementedError
 
 
 def has_labels(part: str) -> bool:
