@@ -44,15 +44,11 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
         0       entailment
         1       not_entailment
 
+    Returns its path. Raises `InputError` if a prediction is not one of the leaderboard's labels.
+
     Args:
         name: one of `SUBMISSIONS`.
         predictions: labels as in the leaderboard, or numbers for STS-B, which are clipped to 0 to 5.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        InputError: `name` is unknown, or a prediction is not one of the leaderboard's labels.
     """
     if name not in SUBMISSIONS:
         raise InputError(f"GLUE has no submission {name!r}. It has: {', '.join(SUBMISSIONS)}")

@@ -104,13 +104,11 @@ def tag_answers(
     labels: TagLabels,
     allowed: np.ndarray | None = None,
 ) -> list[TagsAnswer]:
-    """Returns an answer for each sentence.
+    """Returns an answer for each of N sentences.
 
     Args:
         logits: float `[W, labels]`, the outputs of the model for the first token of each word.
         word_splits: int `[N + 1]`. The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
-        sentences: the N sentences.
-        labels: the labels of the model.
         allowed: the result of `allowed_transitions`.
     """
     logits = logits.astype(np.float64)
