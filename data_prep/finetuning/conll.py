@@ -86,9 +86,7 @@ _Lines = list[tuple[int, list[str]]]
 
 
 class _Sentence(NamedTuple):
-    """The lines of its words, and the number of its document."""
-
-    rows: _Lines
+    rows: _Lines  # of its words
     document: int
 
 

@@ -67,26 +67,19 @@ class FinetuningTask:
     """One task: reads the files of its parts, determines the labels, then makes records.
 
     A part is "train", "eval..." (both with labels) or "predict..." (without).
-
-    Attributes:
-        examples: part -> its examples, an object with a length.
-        counts: part -> the counts of events that the user should know.
-        notes: part -> sentences about the files that were read.
-        labels: the labels in the order of their ids; known after `settle`.
     """
 
     endings: tuple[str, ...] = TABLE_ENDINGS
-    # TF Model Garden's name of the task.
-    task_type: str
-    # The number of examples in a batch of records.
-    rows_at_once = ROWS_AT_ONCE
+    task_type: str  # TF Model Garden's name
+    rows_at_once = ROWS_AT_ONCE  # examples in a batch of records
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
         self.options = options
         self.glue = glue
-        self.examples: dict[str, Any] = {}
-        self.counts: dict[str, Counter] = {}
-        self.notes: dict[str, list[str]] = {}
+        self.examples: dict[str, Any] = {}  # part -> an object with a length
+        self.counts: dict[str, Counter] = {}  # part -> the counts of events that the user should know
+        self.notes: dict[str, list[str]] = {}  # part -> sentences about the files that were read
+        # In the order of their ids; known after `settle`.
         self.labels: list[str] = list(options.labels or (glue.labels if glue else ()))
 
     def read(self, part: str, path: str) -> None:
@@ -101,11 +94,7 @@ class FinetuningTask:
         raise NotImplementedError
 
     def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any] | None) -> Batches:
-        """Yields batches of records and the number of examples in each.
-
-        Args:
-            write_line: writes a line of the side file, if there is one.
-        """
+        """Yields batches of records and the number of examples in each; `write_line` is for the side file, if any."""
         for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
             yield self._records(part, examples, tokenizer, write_line), examples.stop - examples.start
 

@@ -1,7 +1,4 @@
-"""The tasks of GLUE by name: their files, columns and labels.
-
-File names and columns are those of the official download; see gluebenchmark.com/tasks.
-"""
+"""The tasks of GLUE by name: files, columns and labels of the official download, see gluebenchmark.com/tasks."""
 
 import dataclasses
 import os
@@ -32,7 +29,7 @@ _MRPC_FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """A task.
 
     Attributes:
         text, second_text, label: the columns of files with labels.
@@ -79,16 +76,12 @@ class GlueTask:
         ]
 
     def find_files(self, data_dir: str | os.PathLike) -> dict[str, str]:
-        """Returns part -> path, for each part whose file is in a folder.
-
-        Raises `InputError` if there is no such file.
-        """
+        """Returns part -> path, for each part whose file is in a folder. Raises `InputError` if there is none."""
         found = {}
         for part, names in self.files.items():
-            paths = [os.path.join(data_dir, name) for name in names]
-            existing = [path for path in paths if os.path.isfile(path)]
-            if existing:
-                found[part] = existing[0]
+            paths = (os.path.join(data_dir, name) for name in names)
+            if path := next(filter(os.path.isfile, paths), None):
+                found[part] = path
         if not found:
             names = ", ".join(name for names in self.files.values() for name in names)
             raise InputError(f"{os.fspath(data_dir)} has none of the task's files: {names}")
@@ -129,13 +122,10 @@ GLUE_TASKS = {
 
 
 def find_task(name: str) -> tuple[str, GlueTask]:
-    """Returns the official name of a task, and the task. Case, hyphens and underscores do not matter.
+    """Returns the official name of a task, and the task. Raises `InputError` if there is none.
 
-    >>> find_task("sst2")[0]
+    >>> find_task("sst2")[0]  # case, hyphens and underscores do not matter
     'SST-2'
-
-    Raises:
-        InputError: there is no such task.
     """
     for official, task in GLUE_TASKS.items():
         if _plain(name) == _plain(official):

@@ -73,10 +73,7 @@ class QuestionAnswering(FinetuningTask):
         return read_squad(path, has_answers=has_labels(part), skip_missing=self.options.skip_missing)
 
     def _find_answers(self, part: str) -> list[tuple[int, int] | None]:
-        """Returns the character span of each question's first answer. Removes questions without answers from training.
-
-        With `version_2_with_negative`, unanswered questions are kept.
-        """
+        """Returns the character span of each question's first answer. Training loses questions whose answer is lost."""
         examples = self.examples[part]
         if not any(examples.answers):
             raise InputError(f"{examples.source}: no question has an answer. Is it a --predict_file?")

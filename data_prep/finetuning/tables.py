@@ -38,19 +38,12 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row.
-
-    Attributes:
-        where: its place, for error messages.
-        values: its values by column name and by column number.
-        decimal_comma: whether numbers have a comma, as "0,5".
-        header: the place of the line with the names of the columns; empty if there is none.
-    """
+    """A row: its place, for error messages, and its values by column name and by column number."""
 
     where: str
     values: Mapping[Column, Any]
-    decimal_comma: bool = False
-    header: str = ""
+    decimal_comma: bool = False  # whether numbers have a comma, as "0,5"
+    header: str = ""  # the place of the line with the names of the columns; empty if there is none
 
     def value(self, column: Column, kind: str) -> Any:
         """Returns the value in a column. `kind` names it in the error message for a missing column.
