@@ -124,9 +124,8 @@ def tag_answers(
 def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
     """Returns the answers in the outputs of a served tagger; None if the outputs are those of another task.
 
-    Args:
-        arrays: the outputs of the signature `serving_default`, or of `words`.
-        inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
+    The inputs of the signature `serving_default` are `text`, whose characters the answers count; those of `words` are
+    `words` and `num_words`.
     """
     if arrays.keys() >= {"tags", "probabilities"} and "words" in inputs:
         rows = zip(rows_of(arrays), inputs["words"], inputs["num_words"], strict=True)

@@ -51,12 +51,11 @@ class TaggedSentences(Examples):
     def __post_init__(self):
         if not self.words:
             raise InputError(f"{self.source}: there is no sentence.")
-        if self.weights is not None:
-            if len(self.weights) != len(self.words):
-                raise InputError(f"{self.source}: {len(self.words)} sentences but {len(self.weights)} weights.")
-            check_weights(self)
-        if self.tags is not None and len(self.tags) != len(self.words):
-            raise InputError(f"{self.source}: {len(self.words)} sentences but tags of {len(self.tags)}.")
+        for name in ("weights", "tags"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.words):
+                raise InputError(f"{self.source}: {len(self.words)} sentences but {name} of {len(values)}.")
+        check_weights(self)
         for number, words in enumerate(self.words):
             if not words or not all(word.strip() for word in words):
                 raise InputError(f"{self.source}: {self.place(number)} has no words, or an empty one.")
@@ -87,12 +86,8 @@ class TaggedSentences(Examples):
 def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_schemes.TagScheme | None, list[str]]:
     """Makes entity tags valid: converts IOB1 to BIO, and adds a missing B- to the first word of an entity.
 
-    Returns:
-        The sentences, the scheme of their tags (None if they mark no entities), and sentences that report changes and
-        suspicious data.
-
-    Raises:
-        InputError: the tags are of several schemes, or words and tags are swapped.
+    Returns the sentences, the scheme of their tags (None if they mark no entities), and notes about changes and
+    suspicious data. Raises `InputError` if the tags are of several schemes, or words and tags are swapped.
     """
     notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
@@ -164,13 +159,10 @@ def _some(values: Sequence[str]) -> str:
 
 
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
-    """Converts the entity tags of sentences to a scheme.
+    """Converts the entity tags of sentences to a scheme. Raises `InputError` if they are of several schemes.
 
     Tags that mark no entities are unchanged. If `scheme` is None, all tags are unchanged. Tags in another spelling are
     read as by `canonical_tags`.
-
-    Raises:
-        InputError: the tags are of several schemes.
     """
     if scheme is None or tag_schemes.find_scheme(sentences.all_tags, sentences.source) is None:
         return sentences
@@ -188,10 +180,8 @@ def for_labels(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> Tag
 def label_ids(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> list[list[int]]:
     """Returns the index of every tag among the labels of a tagger; the tags may be of another scheme.
 
-    A tagger of IOB1 may lack the B- of a type, which is rare there: I- takes its place.
-
-    Raises:
-        InputError: a tag is not among the labels, or the tags are of several schemes.
+    A tagger of IOB1 may lack the B- of a type, which is rare there: I- takes its place. Raises `InputError` if a tag is
+    not among the labels, or if the tags are of several schemes.
     """
     sentences = in_scheme(for_labels(sentences, labels), labels.scheme)
     if labels.scheme == tag_schemes.IOB1:
@@ -211,12 +201,10 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
     """Returns the labels of a tagger for these sentences, O first.
 
     For entities, all tags of the scheme are labels: `I-LOC` is a label even if only `B-LOC` occurs. IOB1 counts as BIO.
+    Raises `InputError` if there are no tags, all are the same, or they are of several schemes.
 
     >>> labels_of(TaggedSentences([["Ada", "wrote"]], [["B-PER", "O"]]))
     ['O', 'B-PER', 'I-PER']
-
-    Raises:
-        InputError: there are no tags, all are the same, or they are of several schemes.
     """
     found = set(sentences.all_tags)
     if len(found) < 2:
@@ -232,11 +220,7 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
 
 
 def tag_ids(sentences: TaggedSentences, labels: Sequence[str]) -> list[list[int]]:
-    """Returns the index in `labels` of every tag.
-
-    Raises:
-        InputError: a tag is not in `labels`.
-    """
+    """Returns the index in `labels` of every tag. Raises `InputError` if a tag is not in `labels`."""
     ids = {label: number for number, label in enumerate(labels)}
     result = []
     for number, tags in enumerate(sentences.tags):

@@ -1,7 +1,7 @@
 """The official score of named entities: F1 over whole entities, as conlleval counts it.
 
-A predicted entity is right if its type, start and end are right. The tags may be in any scheme, see
-`tasks/tagging/tag_schemes.py`. The scores equal those of seqeval, which papers report; a test compares them.
+A predicted entity is right if its type, start and end are right. The scores equal those of seqeval, which papers
+report; a test compares them.
 """
 
 from collections import Counter
@@ -16,35 +16,23 @@ TagLists = Sequence[Sequence[str]]
 
 
 class EntityScore(NamedTuple):
-    """How well the entities of a type, or of all, were found.
+    """How well the entities of a type, or of all, were found."""
 
-    Attributes:
-        name: the type; "micro" or "macro" for all types.
-        support: number of gold entities.
-        predicted: number of predicted entities, right or wrong.
-    """
-
-    name: str
+    name: str  # the type; "micro" or "macro" for all types
     precision: float
     recall: float
     f1: float
-    support: int
-    predicted: int
+    support: int  # the number of gold entities
+    predicted: int  # the number of predicted entities, right or wrong
 
 
 class EntityScores(NamedTuple):
-    """The scores of each type, in alphabetical order, and of all types together.
-
-    Attributes:
-        micro: scores over all entities; its F1 is the official score.
-        macro: means over the types.
-        accuracy: share of the words with the right tag.
-    """
+    """The scores of each type, in alphabetical order, and of all types together."""
 
     types: tuple[EntityScore, ...]
-    micro: EntityScore
-    macro: EntityScore
-    accuracy: float
+    micro: EntityScore  # over all entities; its F1 is the official score
+    macro: EntityScore  # the means over the types
+    accuracy: float  # the share of the words with the right tag
 
     @property
     def rows(self) -> list[EntityScore]:
@@ -53,11 +41,10 @@ class EntityScores(NamedTuple):
 
 
 def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
-    """Compares tags that mark entities.
+    """Compares tags that mark entities. Predicted sequences may be invalid.
 
     Args:
-        gold: N lists of tags, in any scheme of `tasks/tagging/tag_schemes.py`, including IOB1.
-        predicted: N lists of predicted tags; the sequences may be invalid, and in another scheme.
+        gold, predicted: N lists of tags, each in any scheme of `tasks/tagging/tag_schemes.py`, including IOB1.
 
     Raises:
         InputError: there are no sentences, the numbers of tags differ, or tags mark no entities.

@@ -75,7 +75,8 @@ class TaggingTask(TextTask):
         if y is None:
             return self._of_texts(given, None, sample_weight)
         y = as_list(y, "tags")
-        if _are_spans(y) and (any(y) or any(isinstance(text, str) for text in given)):
+        are_spans = all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
+        if are_spans and (any(y) or any(isinstance(text, str) for text in given)):
             return self._of_texts(given, y, sample_weight)
         for number, words in enumerate(given, start=1):
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -103,8 +104,7 @@ class TaggingTask(TextTask):
             types = {name[2:] for name in names if self.labels.scheme and name != tag_schemes.OUTSIDE}
             read = []
             for number, (text, its_spans) in enumerate(zip(texts, spans, strict=True), start=1):
-                read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}"))
-                annotated_spans.check_types(read[-1], types, text, f"Text {number}")
+                read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}", types=types))
         source = "the texts" if spans is None else "the examples"
         return annotated_spans.sentences_of_spans(texts, read, source, weights=weights)
 
@@ -227,10 +227,6 @@ class TaggingTask(TextTask):
             path = os.path.join(folder, f"{name}_predictions.jsonl")
             write_lines(path, annotated_spans.span_lines(examples, answered.answers))
             print(f"{path}: the texts with the predicted spans, to be corrected and trained on")
-
-
-def _are_spans(y: list) -> bool:
-    return all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
 
 
 def _word_and_tag(target, words: Sequence[str]) -> tuple[int, str]:
