@@ -20,23 +20,14 @@ _SPANS_AT_ONCE = 32
 
 
 class GraphWindows(NamedTuple):
-    """The V windows of Q questions, ordered by question.
+    """The V windows of Q questions, ordered by question."""
 
-    Attributes:
-        rows: int32 RaggedTensor `[V, None]`: [CLS] question [SEP] part of the context [SEP].
-        question: int64 `[V]`, the question of each window.
-        first_columns: int64 `[V]`, the column of the first context token.
-        first_tokens: int64 `[V]`, the number of this token, counted through all contexts.
-        num_tokens: int64 `[V]`, the number of context tokens in the window.
-        num_context_tokens: int64, the number of tokens of all contexts.
-    """
-
-    rows: tf.RaggedTensor
-    question: tf.Tensor
-    first_columns: tf.Tensor
-    first_tokens: tf.Tensor
-    num_tokens: tf.Tensor
-    num_context_tokens: tf.Tensor
+    rows: tf.RaggedTensor  # int32 `[V, None]`: [CLS] question [SEP] part of the context [SEP]
+    question: tf.Tensor  # int64 `[V]`, the question of each window
+    first_columns: tf.Tensor  # int64 `[V]`, the column of the first context token
+    first_tokens: tf.Tensor  # int64 `[V]`, the number of this token, counted through all contexts
+    num_tokens: tf.Tensor  # int64 `[V]`, the number of context tokens in the window
+    num_context_tokens: tf.Tensor  # int64, the number of tokens of all contexts
 
 
 def graph_windows(questions: tf.RaggedTensor, contexts: tf.RaggedTensor, vocabulary, options: WindowOptions):
@@ -93,29 +84,18 @@ def context_tokens(windows: GraphWindows) -> tuple[tf.RaggedTensor, tf.RaggedTen
 
 
 class ContextTokens(NamedTuple):
-    """The positions of the tokens of Q contexts.
+    """The positions of the tokens of Q contexts: the bytes `start:end` of every token."""
 
-    Attributes:
-        contexts: strings `[Q]`.
-        starts, ends: int32 RaggedTensors `[Q, None]`, the bytes of every token.
-    """
-
-    contexts: tf.Tensor
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
+    contexts: tf.Tensor  # strings `[Q]`
+    starts: tf.RaggedTensor  # int32 `[Q, None]`
+    ends: tf.RaggedTensor  # int32 `[Q, None]`
 
 
 class _Spans(NamedTuple):
-    """n possible answers to Q questions.
-
-    Attributes:
-        question: int64 `[n]`.
-        first, last: int64 `[n]`, the first and the last token, numbered through all contexts.
-        start_logit, end_logit: float64 `[n]`; their sum is the score.
-    """
+    """n possible answers to Q questions: int64 `[n]`, and the logits, whose sum is the score, float64 `[n]`."""
 
     question: tf.Tensor
-    first: tf.Tensor
+    first: tf.Tensor  # the first token, numbered through all contexts
     last: tf.Tensor
     start_logit: tf.Tensor
     end_logit: tf.Tensor
@@ -124,14 +104,9 @@ class _Spans(NamedTuple):
 def find_answers(
     windows: GraphWindows, tokens: ContextTokens, start_logits, end_logits, options: AnswerOptions
 ) -> dict:
-    """Returns the answers to Q questions.
+    """Returns what `answer_arrays` returns for Q questions; places are bytes, int32, and other numbers float32.
 
-    Args:
-        windows: V windows with T tokens.
-        start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
-
-    Returns:
-        what `answer_arrays` returns; places are bytes, int32, and other numbers float32.
+    The logits are float32 `[T]`, for the T tokens of `windows.rows`.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     spans = _spans(windows, num_questions, start_logits, end_logits, options)
@@ -163,10 +138,8 @@ def find_answers(
 
 
 def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, options: AnswerOptions) -> _Spans:
-    """Returns the possible combinations of the best starts and ends of every window.
-
-    For a question without such a combination, returns the best possible span, if its context has any token.
-    """
+    """Returns the possible combinations of the best starts and ends of every window; of a question without one, the
+    best possible span, if its context has any token."""
     logits = [windows.rows.with_values(values).to_tensor(-np.inf) for values in (start_logits, end_logits)]  # [V, S]
     in_context, may_begin = (flags.to_tensor(False) for flags in context_tokens(windows))
     num_best = tf.minimum(options.n_best_size, tf.shape(logits[0])[1])

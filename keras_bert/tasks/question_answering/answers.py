@@ -74,11 +74,7 @@ class FoundAnswer:
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
     def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer for another threshold.
-
-        Raises:
-            InputError: the answer is of a model that always answers.
-        """
+        """Returns the answer for another threshold. Raises `InputError` if the model always answers."""
         if self.null_score_difference is None:
             raise InputError(
                 "This answer has no null_score_difference: its model always answers. Leave the threshold out."
@@ -170,14 +166,8 @@ def span_columns(
     windows of a question compete; candidates with the same text count as one. If no combination is valid, all valid
     spans are searched for the best one.
 
-    Args:
-        windows: W windows with T tokens in total.
-        contexts: Q strings.
-        start_logits, end_logits: float (T,), aligned with the tokens of `windows.rows`.
-        options: how answers are selected.
-
-    Raises:
-        InputError: a logit is not a finite number.
+    The logits are float (T,), aligned with the T tokens of `windows.rows`. Raises `InputError` if one is not a finite
+    number.
     """
     found, nulls = zip(*best_spans(windows, contexts, start_logits, end_logits, options), strict=True)
     unused = ("", -1, -1, -np.inf, -np.inf)
@@ -201,8 +191,7 @@ def answers_of(arrays: Mapping[str, np.ndarray]) -> list[FoundAnswer]:
 def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
     """Returns the answers in the outputs of a served question answerer; None if the outputs are those of another task.
 
-    Args:
-        inputs: `context`, whose characters the answers count.
+    The answers count characters of the `context` in `inputs`.
     """
     if not arrays.keys() >= {"answer", "start", "end", "answers", "starts", "ends"} or "context" not in inputs:
         return None

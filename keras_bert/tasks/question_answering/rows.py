@@ -1,8 +1,7 @@
 """Makes windows of questions and contexts, and locates the answers of training data in them.
 
 A window is a row [CLS] question [SEP] part of the context [SEP]. A context that is too long for one window is cut into
-several overlapping windows. Tokens and windows are those of google-research/bert `run_squad.py`. The tokenizer's
-offsets map each context token to its characters.
+several overlapping windows. Tokens and windows are those of google-research/bert `run_squad.py`.
 """
 
 import dataclasses
@@ -59,28 +58,15 @@ class WindowOptions(Options):
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of Q questions, in the order of the questions.
-
-    There are W windows. Context tokens are numbered from 0 in each context.
-
-    Attributes:
-        rows: the W token rows.
-        question: int (W,), the number of each window's question.
-        first_token, num_tokens: int (W,), the first context token of each window, and their number.
-        first_column: int (W,), the column of `first_token` in the row.
-        context_of: int (Q,), the index in `contexts` of each question's context.
-        contexts: the tokens of the distinct contexts.
-        num_cut_questions: number of questions that were cut.
-        options: how the contexts were cut.
-    """
+    """The W windows of Q questions, in the order of the questions. Tokens are numbered from 0 in each context."""
 
     rows: TokenRows
-    question: np.ndarray
-    first_token: np.ndarray
-    num_tokens: np.ndarray
-    first_column: np.ndarray
-    context_of: np.ndarray
-    contexts: TokenizedTexts
+    question: np.ndarray  # int (W,), the number of each window's question
+    first_token: np.ndarray  # int (W,), the first context token of each window
+    num_tokens: np.ndarray  # int (W,), the number of context tokens
+    first_column: np.ndarray  # int (W,), the column of `first_token` in the row
+    context_of: np.ndarray  # int (Q,), the index in `contexts` of each question's context
+    contexts: TokenizedTexts  # the distinct ones
     num_cut_questions: int
     options: WindowOptions
 
@@ -93,11 +79,7 @@ class Windows:
 
     def positions(self, spans: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the columns of the first and the last token of the answers, int (W,) each; 0 if a window lacks the
-        answer.
-
-        Args:
-            spans: for each question, the characters `start:end` of its answer in the context, or None.
-        """
+        answer. `spans` has the characters `start:end` of the answer to each question in its context, or None."""
         tokens = [self.tokens_of(question, span) or (-1, -1) for question, span in enumerate(spans)]
         found = np.array(tokens, np.int64).reshape(-1, 2)
         first, last = found[self.question].T

@@ -152,8 +152,7 @@ class QuestionAnsweringTask(TextTask):
     def scores(
         self, examples: QuestionExamples, answers: Sequence[FoundAnswer], is_worst: bool = False
     ) -> dict[str, float]:
-        """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of SQuAD
-        2.0.
+        """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of 2.0.
 
         If the model may give no answer, they include the best scores over all thresholds and those thresholds:
         `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
