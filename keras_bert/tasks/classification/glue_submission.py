@@ -23,7 +23,6 @@ SUBMISSIONS = {
     "WNLI": _YES_NO,
     "AX": _THREE_WAY,
 }
-_LOWEST_SIMILARITY, _HIGHEST_SIMILARITY = 0.0, 5.0
 
 
 def submission_name(task_name: str, part: str = "predict") -> str:
@@ -60,8 +59,7 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
             "it with --task_name, or on these labels."
         )
     if not allowed:
-        cut = (min(max(float(value), _LOWEST_SIMILARITY), _HIGHEST_SIMILARITY) for value in predictions)
-        predictions = [f"{value:.3f}" for value in cut]
+        predictions = [f"{min(max(float(value), 0.0), 5.0):.3f}" for value in predictions]
     path = os.path.join(folder, f"{name}.tsv")
     write_table(path, ["index", "prediction"], enumerate(predictions))
     return path
