@@ -29,25 +29,16 @@ _MRPC_FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """A task.
-
-    Attributes:
-        text, second_text, label: the columns of files with labels.
-        labels: the classes in the order of their ids; empty for a regression.
-        has_header: whether files with labels name their columns. Files without labels always do.
-        predict_text: the text column of files without labels, if it differs.
-        files: part -> possible names of its file.
-        hub_labels: the classes' names in Hugging Face and tensorflow_datasets, in the order of their numbers there ->
-            the names in the official files.
-    """
+    """The columns of files with labels, the labels, and what differs from the other tasks."""
 
     text: Column
     second_text: Column | None = None
     label: Column | None = "label"
-    labels: tuple[str, ...] = _YES_NO
-    has_header: bool = True
-    predict_text: Column | None = None
-    files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _FILES)
+    labels: tuple[str, ...] = _YES_NO  # in the order of their ids; empty for a regression
+    has_header: bool = True  # whether files with labels name their columns. Files without labels always do
+    predict_text: Column | None = None  # the text column of files without labels, if it differs
+    files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _FILES)  # part -> possible names
+    # The names in Hugging Face and tensorflow_datasets, in the order of their numbers there -> the official names.
     hub_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property

@@ -89,11 +89,9 @@ class Row:
     def labels(self, column: Column, separator: str) -> list[str]:
         """Returns any number of labels: from a list, also written as text, or from a string with separators."""
         value = self.value(column, "labels")
-        if is_missing(value, may_be_blank=True):
+        if is_missing(value, may_be_blank=True) or (isinstance(value, list) and any(map(is_missing, value))):
             raise self._missing(value, column, "label")
         if isinstance(value, list):
-            if any(map(is_missing, value)):
-                raise self._missing(value, column, "label")
             if nested := [label for label in value if isinstance(label, (list, dict))]:
                 raise InputError(
                     f"{self.where}: a label in column {column!r} must be a string. Received: {nested[0]!r:.100}"

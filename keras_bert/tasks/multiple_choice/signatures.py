@@ -46,8 +46,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
 
     def logits_of(*rows):
         """Returns the logits of single choices, `[r, 1]`."""
-        choices = [row[:, tf.newaxis] for row in rows]
-        return model(model_inputs(*choices), training=False)
+        return model(model_inputs(*(row[:, tf.newaxis] for row in rows)), training=False)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):

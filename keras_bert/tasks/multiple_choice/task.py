@@ -31,7 +31,7 @@ class MultipleChoiceTask(TextTask):
         return tuple(x) if isinstance(x, (tuple, list)) and len(x) == 2 and not isinstance(x[1], str) else None
 
     def examples(self, x, y=None, sample_weight=None) -> ChoiceExamples:
-        if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[1], str):
+        if self.text_columns(x) is None:
             raise InputError(
                 "Prompts and choices must be a tuple of two columns, (prompts, choices), with a list of choices for "
                 f"each prompt. Received: {x!r:.100}"

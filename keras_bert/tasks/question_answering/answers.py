@@ -4,8 +4,7 @@ The text of an answer is the part of the context that its tokens come from.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -185,7 +184,7 @@ def span_columns(
 
 def answers_of(arrays: Mapping[str, np.ndarray]) -> list[FoundAnswer]:
     """Returns the answers in the result of `answer_arrays`, whose places are characters."""
-    return [_found_answer(row, lambda starts, ends: zip(starts, ends, strict=True)) for row in rows_of(arrays)]
+    return [_found_answer(row) for row in rows_of(arrays)]
 
 
 def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
@@ -195,18 +194,17 @@ def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[Fou
     """
     if not arrays.keys() >= {"answer", "start", "end", "answers", "starts", "ends"} or "context" not in inputs:
         return None
-    return [
-        _found_answer(row, functools.partial(characters_of, context))
-        for row, context in zip(rows_of(arrays), inputs["context"], strict=True)
-    ]
+    rows = zip(rows_of(arrays), inputs["context"], strict=True)
+    return [_found_answer(row, context) for row, context in rows]
 
 
-def _found_answer(row: Mapping[str, Any], characters: Callable[..., Iterable[tuple]]) -> FoundAnswer:
-    """Returns one answer; `characters` returns pairs of characters from starts and ends."""
+def _found_answer(row: Mapping[str, Any], context: str | bytes | None = None) -> FoundAnswer:
+    """Returns one answer; with a context, whose bytes its places count."""
 
     def places(starts, ends) -> list[tuple]:
         """Returns the first character and the one after the last; (None, None) where these are -1."""
-        found = zip(starts, characters(starts, ends), strict=True)
+        pairs = zip(starts, ends, strict=True) if context is None else characters_of(context, starts, ends)
+        found = zip(starts, pairs, strict=True)
         return [(int(start), int(end)) if at >= 0 else (None, None) for at, (start, end) in found]
 
     count = len(row["answers"])
