@@ -200,12 +200,12 @@ def _joined(rows: Sequence[tuple[ExplainedRow, _RowScores]], method: str, vocabu
             key = (number, column) if piece is None or len(rows) == 1 else piece
             _, _, before = found.get(key, (None, None, 0.0))
             found[key] = piece, vocabulary.tokens[id_], before + row.weight * float(score)
-    first, tokens = rows[0][0], []
+    first, scores = rows[0][0], []
     for piece, token, score in found.values():
         text, start, end, word_start, word_end = piece or (None, -1, -1, -1, -1)
         word = token if text is None else first.texts[text][word_start:word_end]
-        tokens.append(TokenScore(token, text, start, end, word, word_start, score))
-    tokens = tuple(tokens)
+        scores.append(TokenScore(token, text, start, end, word, word_start, score))
+    tokens = tuple(scores)
     if method == "attention_rollout":
         return Explanation(first.target, tokens, first.texts, method)
     output, at_baseline = (

@@ -123,7 +123,7 @@ def labels_of_spans(spans: Sequence[Sequence[Any]]) -> list[str]:
     >>> labels_of_spans([[[0, 3, "PER"]], []])
     ['O', 'B-PER', 'I-PER']
 
-    A text has a list of spans in the forms of `read_spans`.
+    Each text has a list of spans, in the forms of `read_spans`.
     """
     types = {_parts(span, "a span")[2] for one in spans for span in one}
     return tag_order([OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in "BI")])
@@ -154,8 +154,8 @@ def _read_span(one: Any, text: Text, place: str) -> Span:
         raise InputError(f"{place}: start and end must be whole numbers. Received: {one!r:.200}")
     span = Span(int(start), int(end), kind)
     if isinstance(quoted, str) and isinstance(text, str) and not _is_at(span, text, quoted):
-        counted = [[bisect.bisect_left(starts, place) for place in span[:2]] for starts in _starts_in_tools(text)]
-        others = (Span(*places, kind) for places in counted)
+        counted = [[bisect.bisect_left(starts, offset) for offset in span[:2]] for starts in _starts_in_tools(text)]
+        others = (Span(*offsets, kind) for offsets in counted)
         converted = next((other for other in others if _is_at(other, text, quoted)), None)
         if converted is None:
             found = text[max(span.start, 0) : max(span.end, 0)]

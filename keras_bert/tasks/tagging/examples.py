@@ -15,21 +15,7 @@ _FEW_WORDS = 50
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentences(Examples):
-    """Sentences in words, with or without tags.
-
-    Attributes:
-        words: N lists of words, none of them empty.
-        tags: N lists with a tag per word; or None.
-        documents: N ascending document numbers; None for one document.
-        source: where the examples come from, for messages.
-        locations: N locations of sentences, for messages, such as "line 12"; None for "sentence 3".
-        weights: N weights for training, 0 or more; or None.
-        texts: N plain texts that the words were found in, None for sentences that were given as words; or None if all
-            were given as words.
-        spans: with `texts`: N lists of the characters `start:end` of each word in its text.
-        span_key: with `texts`: the name under which predicted spans are written, "label" for triples as Doccano has
-            them, or "spans" for objects as spaCy and Prodigy have them.
-        notes: sentences that report what was changed when the examples were read.
+    """N sentences in words, with or without tags, and with or without weights for training.
 
     Raises:
         InputError: there are no sentences, a word or a sentence is empty, the lengths differ, or a weight is invalid.
@@ -38,15 +24,16 @@ class TaggedSentences(Examples):
     per_example = ("words", "tags", "documents", "locations", "weights", "texts", "spans")
 
     words: Sequence[Sequence[str]]
-    tags: Sequence[Sequence[str]] | None = None
-    documents: Sequence[int] | None = None
-    source: str = "the examples"
-    locations: Sequence[str] | None = None
-    weights: Sequence[float] | None = None
-    texts: Sequence[str | None] | None = None
-    spans: Sequence[Sequence[tuple[int, int]] | None] | None = None
+    tags: Sequence[Sequence[str]] | None = None  # a tag per word
+    documents: Sequence[int] | None = None  # ascending numbers; None for one document
+    source: str = "the examples"  # where the examples come from, for messages
+    locations: Sequence[str] | None = None  # for messages, such as "line 12"; None for "sentence 3"
+    weights: Sequence[float] | None = None  # 0 or more
+    texts: Sequence[str | None] | None = None  # the plain texts that words were found in; None where words were given
+    spans: Sequence[Sequence[tuple[int, int]] | None] | None = None  # the characters `start:end` of each word in these
+    # The name for predicted spans: "label" for triples, as Doccano has them, "spans" for objects of spaCy and Prodigy.
     span_key: str = "label"
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what was changed when the examples were read
 
     def __post_init__(self):
         if not self.words:

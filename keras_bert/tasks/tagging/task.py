@@ -31,17 +31,11 @@ from keras_bert.tokenization.text_words import words_of_text
 
 @dataclasses.dataclass(frozen=True)
 class SentenceRows(ExampleRows):
-    """The rows of sentences, and the positions of their words among the tokens.
+    """The rows of sentences, and the positions of their words among the tokens."""
 
-    Attributes:
-        first_tokens: int64 (words of all sentences,), the index of each word's first token.
-        word_splits: int64 (N + 1,). The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
-        length: the largest number of tokens in a row.
-    """
-
-    first_tokens: np.ndarray = None
-    word_splits: np.ndarray = None
-    length: int = 0
+    first_tokens: np.ndarray = None  # int64 (words of all sentences,), the index of each word's first token
+    word_splits: np.ndarray = None  # int64 (N + 1,), where the words of each sentence begin and end
+    length: int = 0  # the largest number of tokens in a row
 
 
 class TaggingTask(TextTask):
