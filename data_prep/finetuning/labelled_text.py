@@ -68,7 +68,7 @@ def read_multi_label_text(
     label_separator: str = ",",
     **reading: Any,
 ) -> TextExamples:
-    """As `read_labelled_text`, with any number of labels per text. Also raises `InputError` for lists of 0 and 1.
+    """As `read_labelled_text`, with any number of labels per text. Lists of 0 and 1 without names are errors too.
 
     Args:
         label_column: one column whose value has all labels of the text, with separators, or as a list of JSON or

@@ -113,7 +113,7 @@ class QuestionAnswering(FinetuningTask):
         return [spans[number] for number in kept]
 
     def _with_answers(self, part: str, batch: dict, windows: Windows, examples: slice) -> dict[str, np.ndarray]:
-        """Adds the answers' positions. In training, windows of answers without a token, of dropped characters, go."""
+        """Adds the positions of answers. Training loses windows of answers without a token, of dropped characters."""
         spans = self._spans[part][examples]
         starts, ends = windows.positions(spans)
         has_answer = np.array([bool(answers) for answers in self.examples[part].answers[examples]])

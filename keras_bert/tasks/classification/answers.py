@@ -131,9 +131,10 @@ def with_likeliest(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer], top_
     shortened: list = []
     for answer in answers:
         kept = dict(list(likeliest_first(answer.probabilities).items())[:top_k])
-        is_several = isinstance(answer, LabelsAnswer)
-        labels = {"labels": tuple(label for label in answer.labels if label in kept)} if is_several else {}
-        shortened.append(dataclasses.replace(answer, probabilities=kept, **labels))
+        if isinstance(answer, LabelsAnswer):
+            shortened.append(LabelsAnswer(tuple(label for label in answer.labels if label in kept), kept))
+        else:
+            shortened.append(LabelAnswer(answer.label, answer.probability, kept))
     return shortened
 
 

@@ -199,7 +199,7 @@ def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[Fou
 
 
 def _found_answer(row: Mapping[str, Any], context: str | bytes | None = None) -> FoundAnswer:
-    """Returns one answer; with a context, whose bytes its places count."""
+    """Returns the answer in a row, whose places are characters, or bytes of a context."""
 
     def places(starts, ends) -> list[tuple]:
         """Returns the first character and the one after the last; (None, None) where these are -1."""
