@@ -35,10 +35,6 @@ from keras_bert.program.printing import recordable
 _logger = logging.getLogger(__name__)
 
 KINDS = ("classification", "regression", "multi_label", "multiple_choice", "tagging", "question_answering")
-METADATA_NAME = "metadata.json"
-# Google's defaults.
-_MAX_SEQ_LENGTH = {"question_answering": 384}
-_USUAL_MAX_SEQ_LENGTH = 128
 # Above this share of [UNK], the user is warned that the vocabulary does not fit the text.
 _MANY_UNKNOWN = 0.05
 
@@ -97,6 +93,7 @@ def create_finetuning_data(
     maker.settle()
 
     graph = tokenizer.graph()
+    further_options = {"do_lower_case": do_lower_case, "use_v2_feature_names": use_v2_feature_names}
     with atomic_folder(output_dir) as folder:
         written = {
             part: _write_part(maker, part, path, graph, folder, use_v2_feature_names, show_progress)
@@ -107,13 +104,9 @@ def create_finetuning_data(
             "task": task,
             "files": written,
             "vocabulary": {"num_tokens": len(tokenizer), "sha256": tokenizer.sha256},
-            "options": {
-                **dataclasses.asdict(options),
-                "do_lower_case": do_lower_case,
-                "use_v2_feature_names": use_v2_feature_names,
-            },
+            "options": {**dataclasses.asdict(options), **further_options},
         }
-        write_json(os.path.join(folder, METADATA_NAME), metadata)
+        write_json(os.path.join(folder, "metadata.json"), metadata)
     return metadata
 
 
@@ -247,8 +240,8 @@ def main() -> None:
     task = _task()
     for name, tasks in _TASKS_OF_FLAG.items():
         refuse_flags_without_effect(task in tasks, f"for {task}", name)
-    max_seq_length = FLAGS.max_seq_length or _MAX_SEQ_LENGTH.get(task, _USUAL_MAX_SEQ_LENGTH)
-    options = options_of_flags(FinetuningOptions, max_seq_length=max_seq_length)
+    usual_length = 384 if task == "question_answering" else 128  # Google's defaults
+    options = options_of_flags(FinetuningOptions, max_seq_length=FLAGS.max_seq_length or usual_length)
     metadata = create_finetuning_data(
         task,
         _files(task),

@@ -43,7 +43,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from keras_bert.tasks.question_answering.answer_locations import check_training_questions
+    from keras_bert.tasks.question_answering.rows import check_training_questions
 
     if not (FLAGS.do_train or FLAGS.do_predict):
         raise InputError("Nothing to do. Give --do_train, --do_predict or both.")

@@ -20,6 +20,8 @@ _NOT_OF_TEXTS = {"hypertextlabels": "HTML", "paragraphlabels": "dialogues"}
 def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, dict]]:
     """Yields the place and the values of each row, with the annotations of tools as columns; others are unchanged.
 
+    Raises `InputError` if a value is no object, or an annotation is damaged or of a kind that is not read.
+
     * spaCy's examples, `["a text", {"entities": [...]}]`, are objects with a `text`.
     * Label Studio's JSON export: the entries of `data` are columns. The spans of its Labels are the column `spans`, and
       the names of its Choices have the column of their control, and `label` if the file has one control only. They are
@@ -33,9 +35,6 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
     Args:
         path, kind: the file and what it calls a row, for messages.
         values: the number of each row and its JSON value.
-
-    Raises:
-        InputError: a value is no object, or an annotation is damaged or of a kind that is not read.
     """
     left_out: Counter[str] = Counter()
     tasks: list[tuple[str, dict, _Annotation | None]] = []  # and the rows after the first task
@@ -71,11 +70,9 @@ def plain_rows(path: str, kind: str, values: Iterable[tuple[int, Any]]) -> Itera
 
 
 class _Annotation(NamedTuple):
-    """The spans of a task, the names that were chosen at each control, and the number of spans without a label."""
-
     spans: list[dict]
-    classes: dict[str, list[str]]
-    num_unnamed: int = 0
+    classes: dict[str, list[str]]  # the names that were chosen at each control
+    num_unnamed: int = 0  # marked spans without a label
 
 
 # Stands for the annotation of a row that is no task.

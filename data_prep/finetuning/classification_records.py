@@ -1,7 +1,6 @@
 """Texts with a label, a number or several labels -> batches of records."""
 
 import dataclasses
-import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,18 +31,18 @@ _LABELS = ("label", "labels", "score")
 class Classification(FinetuningTask):
     """One label for a text or a pair of texts."""
 
-    kind = "classification"
     task_type = "bert_classification"
 
     def settle(self) -> None:
-        for part in self._labelled_parts():
-            if part == "train" and not self.labels:
-                classification.labels_of(self.examples[part])
-        self._find_labels(classification.in_label_order)
-        self._ids = {
-            part: np.array(classification.label_ids(self.examples[part], self.labels))[:, None]
-            for part in self._labelled_parts()
-        }
+        self._find_labels()
+        self._ids = {part: self._label_ids(self.examples[part]) for part in self._labelled_parts()}
+
+    def _labels_of(self, examples: classification.TextExamples) -> list[str]:
+        return classification.labels_of(examples)
+
+    def _label_ids(self, examples: classification.TextExamples) -> np.ndarray:
+        """Returns what records have as `label_ids`, (N, 1) or (N, labels)."""
+        return np.array(classification.label_ids(examples, self.labels))[:, None]
 
     def record(self, part: str) -> list[Feature]:
         return features.classification_features(self.options.max_seq_length)
@@ -54,28 +53,26 @@ class Classification(FinetuningTask):
         length = self.options.max_seq_length
         rows, is_cut, _ = text_rows(found.texts[examples], second_texts, tokenizer, length)
         batch = rows.padded(length)
-        is_labelled = part in self._ids
         num_labels = next(field.length for field in self.record(part) if field.name == features.LABEL_IDS)
         unknown = np.zeros((len(is_cut), num_labels), np.int64)
-        batch[features.LABEL_IDS] = self._ids[part][examples] if is_labelled else unknown
+        batch[features.LABEL_IDS] = self._ids[part][examples] if part in self._ids else unknown
         batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
         self.counts[part]["cut_texts"] += int(is_cut.sum())
         return batch
 
-    def _reader(self):
-        return labelled_text.read_labelled_text
-
     def _read(self, part: str, path: str) -> classification.TextExamples:
         left_out = [] if self.glue and part == "train" else None
-        found = self._reader()(
-            path, left_out=left_out, skip_missing=self.options.skip_missing, **self._columns(part, path)
-        )
+        reading = {"left_out": left_out, "skip_missing": self.options.skip_missing, **self._columns(part, path)}
+        found = self._read_text(path, **reading)
         if left_out:
             self.counts[part]["rows_left_out"] = len(left_out)
             self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")
         if found.labels and self.glue and self.labels and not self._is_official(path):
             return dataclasses.replace(found, labels=self.glue.official_labels(found.labels))
         return found
+
+    def _read_text(self, path: str, **reading: Any) -> classification.TextExamples:
+        return labelled_text.read_labelled_text(path, **reading)
 
     def _columns(self, part: str, path: str) -> dict[str, Any]:
         """Returns the reader's arguments for the columns of a file."""
@@ -95,7 +92,7 @@ class Classification(FinetuningTask):
         return may_be_empty | {
             "text_column": text,
             "second_text_column": second_text,
-            "label_column": self._checked_label_column(label) if has_labels(part) else None,
+            "label_column": self._label_column(label) if has_labels(part) else None,
             "has_header": options.has_header,
         }
 
@@ -103,24 +100,20 @@ class Classification(FinetuningTask):
         """Returns whether a file has the columns of the official benchmark, not those of Hugging Face."""
         return not tables.has_named_values(path) and not self.options.text_column
 
-    def _checked_label_column(self, column):
-        if isinstance(column, tuple):
-            return self.options.label_column  # raises an error for several columns
-        return column
+    def _label_column(self, column):
+        return self.options.label_column if isinstance(column, tuple) else column  # raises for several columns
 
 
 class Regression(Classification):
     """A number for a text or a pair of texts."""
 
-    kind = "regression"
     task_type = "bert_regression"
 
-    def settle(self) -> None:
+    def _find_labels(self) -> None:
         self.labels = []
-        self._ids = {
-            part: classification.checked_scores(self.examples[part].labels, self.examples[part].source)[:, None]
-            for part in self._labelled_parts()
-        }
+
+    def _label_ids(self, examples: classification.TextExamples) -> np.ndarray:
+        return classification.checked_scores(examples.labels, examples.source)[:, None]
 
     def record(self, part: str) -> list[Feature]:
         return features.regression_features(self.options.max_seq_length)
@@ -128,43 +121,35 @@ class Regression(Classification):
     def metadata(self) -> dict[str, Any]:
         return {"label_type": "float"}
 
-    def _reader(self):
-        return labelled_text.read_scored_text
+    def _read_text(self, path: str, **reading: Any) -> classification.TextExamples:
+        return labelled_text.read_scored_text(path, **reading)
 
 
 class MultiLabel(Classification):
     """Any number of labels for a text or a pair of texts."""
 
-    kind = "multi_label"
     task_type = "multi_label_classification"
 
-    def settle(self) -> None:
-        self._find_labels(classification.in_label_order)
+    def _find_labels(self) -> None:
+        if not self.labels and len(self.options.label_columns) > 1:
+            self.labels = [str(column) for column in self.options.label_columns]
+        super()._find_labels()
         if len(self.labels) < 2:
             raise InputError(f"There must be two labels or more. Received: {', '.join(self.labels) or 'none'}")
-        self._ids = {
-            part: classification.multi_hot_labels(self.examples[part].labels, self.labels, self.examples[part].source)
-            for part in self._labelled_parts()
-        }
+
+    def _labels_of(self, examples: classification.TextExamples) -> list[str]:
+        return classification.in_label_order([label for labels in examples.labels for label in labels])
+
+    def _label_ids(self, examples: classification.TextExamples) -> np.ndarray:
+        return classification.multi_hot_labels(examples.labels, self.labels, examples.source)
 
     def record(self, part: str) -> list[Feature]:
         return features.multi_label_features(self.options.max_seq_length, len(self.labels))
 
-    def _training_labels(self) -> list[str]:
-        if len(self.options.label_columns) > 1:
-            return [str(column) for column in self.options.label_columns]
-        train = self.examples.get("train")
-        return [label for labels in train.labels for label in labels] if train else []
+    def _read_text(self, path: str, **reading: Any) -> classification.TextExamples:
+        return labelled_text.read_multi_label_text(path, label_separator=self.options.label_separator, **reading)
 
-    def _find_labels(self, order) -> None:
-        if len(self.options.label_columns) > 1:
-            self.labels = self.labels or self._training_labels()
-        super()._find_labels(order)
-
-    def _reader(self):
-        return functools.partial(labelled_text.read_multi_label_text, label_separator=self.options.label_separator)
-
-    def _checked_label_column(self, column):
+    def _label_column(self, column):
         return column
 
 

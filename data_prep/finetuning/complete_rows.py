@@ -34,7 +34,7 @@ def complete_rows(
     skip_missing: bool = False,
     left_out: list[str] | None = None,
 ) -> list[Read]:
-    """Returns `convert(row)` of each row.
+    """Returns `convert(row)` of each row. Raises `InputError` if values are missing, or as `convert`.
 
     Args:
         path: the name of the file, for messages.
@@ -42,9 +42,6 @@ def complete_rows(
         skip_missing: whether rows with a missing value are left out; a warning says how many.
         left_out: if given, other bad rows after the first good one are left out too, and a description of each bad row
             is appended here.
-
-    Raises:
-        InputError: values are missing; or as `convert`.
     """
     found, missing, number, has_column = [], [], -1, False
     for number, row in enumerate(rows):

@@ -1,11 +1,10 @@
 """Reads words with tags, or texts with spans: CoNLL columns, JSON, Parquet and tensorflow_datasets."""
 
-import dataclasses
 import itertools
 import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from data_prep.finetuning.complete_rows import complete_rows, labels_are_read
 from data_prep.finetuning.span_rows import read_span_rows, text_column_of, unknown_form
@@ -79,6 +78,21 @@ def read_tagged_sentences(
             f"{path}: words with tags are not read from CSV. Export JSON Lines, or write CoNLL columns, with tabs "
             "between them and a blank line after each sentence, to a .tsv file."
         )
+    return _read_columns(path, text_column, label_column, has_tags, skip_missing)
+
+
+# The lines of words: their numbers in the file and their columns.
+_Lines = list[tuple[int, list[str]]]
+
+
+class _Sentence(NamedTuple):
+    rows: _Lines  # of its words
+    document: int
+
+
+def _read_columns(
+    path: str, text_column: Column | None, label_column: Column | None, has_tags: bool | None, skip_missing: bool
+) -> TaggedSentences:
     sentences = _sentences(path)
     first = next(sentences, None)
     sentences = itertools.chain([first] if first else [], sentences)
@@ -93,16 +107,18 @@ def read_tagged_sentences(
         sentences = _of_conllu(sentences, key if has_tags else None, path)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
+    if has_tags is None and first:
+        num_columns = len(first.rows[0][1])
+        has_tags = num_columns > 1 and -num_columns <= tag_column < num_columns
 
-    def values(sentence: _Sentence) -> tuple[list[str], list[str | None], int, str]:
-        nonlocal has_tags
-        if has_tags is None:
-            num_columns = len(sentence.rows[0][1])
-            has_tags = num_columns > 1 and -num_columns <= tag_column < num_columns
-        used = tag_column if has_tags else None
-        rows = [_word_and_tag(path, line, columns, word_column, used) for line, columns in sentence.rows]
-        words, tags = zip(*rows, strict=True)
-        return list(words), list(tags), sentence.document, f"line {sentence.rows[0][0]}"
+    def values(sentence: _Sentence) -> tuple[list[str], list[str] | None, int, str]:
+        words, tags = [], [] if has_tags else None
+        for line, columns in sentence.rows:
+            where = f"{path}: line {line}"
+            words.append(_value_in(columns, word_column, "word", where))
+            if has_tags:
+                tags.append(_value_in(columns, tag_column, "tag", where))
+        return words, tags, sentence.document, f"line {sentence.rows[0][0]}"
 
     found = complete_rows(path, sentences, values, skip_missing=skip_missing)
     if not found:
@@ -111,22 +127,10 @@ def read_tagged_sentences(
     return TaggedSentences(words, tags if has_tags else None, documents, path, locations)
 
 
-# The lines of words: their numbers in the file and their columns.
-_Lines = list[tuple[int, list[str]]]
-
-
-@dataclasses.dataclass
-class _Sentence:
-    """The lines of its words, and the number of its document."""
-
-    rows: _Lines
-    document: int
-
-
 def _sentences(path: str) -> Iterator[_Sentence]:
     rows: _Lines = []
     document = 0
-    num_words = 0
+    has_words = False
     lines = (line.rstrip("\r\n") for line in read_lines(path))
     first, lines = _first_word_line(lines)
     has_tabs = "\t" in first
@@ -138,7 +142,7 @@ def _sentences(path: str) -> Iterator[_Sentence]:
             if rows:
                 yield _Sentence(rows, document)
                 rows = []
-            if is_mark and num_words and not line.startswith(_DOCUMENT_END):
+            if is_mark and has_words and not line.startswith(_DOCUMENT_END):
                 document += 1
             continue
         columns = _columns(line, has_tabs)
@@ -150,7 +154,7 @@ def _sentences(path: str) -> Iterator[_Sentence]:
                 f"line with a word. Columns are separated by {'tabs' if has_tabs else 'blanks'} here."
             )
         rows.append((number, columns))
-        num_words += 1
+        has_words = True
     if rows:
         yield _Sentence(rows, document)
 
@@ -229,24 +233,16 @@ def _is_comment(line: str, columns: list[str], num_columns: int) -> bool:
     )
 
 
-def _word_and_tag(
-    path: str, line: int, columns: list[str], word_column: int, tag_column: int | None
-) -> tuple[str, str | None]:
-    found = []
-    for kind, column in (("word", word_column), ("tag", tag_column)):
-        if column is None:
-            found.append(None)
-            continue
-        if not -len(columns) <= column < len(columns) or (kind == "tag" and len(columns) == 1):
-            raise InputError(
-                f"{path}: line {line} has no column {column} for the {kind}. It has {len(columns)}, numbered from 0, "
-                "separated by tabs or blanks."
-            )
-        value = columns[column].strip(_SEPARATORS)
-        if not value.strip():
-            raise MissingValue(f"{path}: line {line}: the {kind} in column {column} is empty")
-        found.append(value)
-    return found[0], found[1]
+def _value_in(columns: list[str], column: int, kind: str, where: str) -> str:
+    if not -len(columns) <= column < len(columns) or (kind == "tag" and len(columns) == 1):
+        raise InputError(
+            f"{where} has no column {column} for the {kind}. It has {len(columns)}, numbered from 0, separated by tabs "
+            "or blanks."
+        )
+    value = columns[column].strip(_SEPARATORS)
+    if not value.strip():
+        raise MissingValue(f"{where}: the {kind} in column {column} is empty")
+    return value
 
 
 def _as_number(column: Column | None, default: int) -> int:

@@ -23,13 +23,9 @@ _STEMS = {
 
 
 def find_parts(data_dir: str | os.PathLike, endings: Sequence[str]) -> dict[str, str]:
-    """Returns the files of a folder for "train", "eval" and "predict".
+    """Returns the files of a folder for "train", "eval" and "predict", such as {"eval": "reviews/dev.tsv"}.
 
-    find_parts("reviews", [".tsv", ".csv"])
-    # {'train': 'reviews/train.tsv', 'eval': 'reviews/dev.tsv'}
-
-    Raises:
-        InputError: there is no such file, or there are several for one part.
+    Raises `InputError` if there is no such file, or if there are several for one part.
     """
     data_dir = os.fspath(data_dir)
     if is_remote(data_dir):

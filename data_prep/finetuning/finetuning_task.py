@@ -67,27 +67,19 @@ class FinetuningTask:
     """One task: reads the files of its parts, determines the labels, then makes records.
 
     A part is "train", "eval..." (both with labels) or "predict..." (without).
-
-    Attributes:
-        examples: part -> its examples, an object with a length.
-        counts: part -> the counts of events that the user should know.
-        notes: part -> sentences about the files that were read.
-        labels: the labels in the order of their ids; known after `settle`.
     """
 
-    kind: str
     endings: tuple[str, ...] = TABLE_ENDINGS
-    # TF Model Garden's name of the task.
-    task_type: str
-    # The number of examples in a batch of records.
-    rows_at_once = ROWS_AT_ONCE
+    task_type: str  # TF Model Garden's name
+    rows_at_once = ROWS_AT_ONCE  # examples in a batch of records
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
         self.options = options
         self.glue = glue
-        self.examples: dict[str, Any] = {}
-        self.counts: dict[str, Counter] = {}
-        self.notes: dict[str, list[str]] = {}
+        self.examples: dict[str, Any] = {}  # part -> an object with a length
+        self.counts: dict[str, Counter] = {}  # part -> the counts of events that the user should know
+        self.notes: dict[str, list[str]] = {}  # part -> sentences about the files that were read
+        # In the order of their ids; known after `settle`.
         self.labels: list[str] = list(options.labels or (glue.labels if glue else ()))
 
     def read(self, part: str, path: str) -> None:
@@ -102,11 +94,7 @@ class FinetuningTask:
         raise NotImplementedError
 
     def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any] | None) -> Batches:
-        """Yields batches of records and the number of examples in each.
-
-        Args:
-            write_line: writes a line of the side file, if there is one.
-        """
+        """Yields batches of records and the number of examples in each; `write_line` is for the side file, if any."""
         for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
             yield self._records(part, examples, tokenizer, write_line), examples.stop - examples.start
 
@@ -130,19 +118,21 @@ class FinetuningTask:
     def _labelled_parts(self) -> list[str]:
         return [part for part in self.examples if has_labels(part)]
 
-    def _find_labels(self, order: Callable[[list[str]], list[str]]) -> None:
-        """Sets `labels` to the labels of the training part, in the given order, unless they were given."""
+    def _find_labels(self) -> None:
+        """Sets `labels` to those of the training part, unless they were given."""
         if self.labels:
             return
-        if "train" not in self.examples and self._labelled_parts():
+        if "train" in self.examples:
+            self.labels = self._labels_of(self.examples["train"])
+        elif self._labelled_parts():
             raise InputError(
                 "Without a training file, the labels and their order are unknown. Give them, as "
                 "--labels=first,second,..."
             )
-        self.labels = order(self._training_labels())
 
-    def _training_labels(self) -> list[str]:
-        return list(self.examples["train"].labels) if "train" in self.examples else []
+    def _labels_of(self, examples: Any) -> list[str]:
+        """Returns the labels of training examples, in the order of their ids."""
+        raise NotImplementedError
 
 
 def has_labels(part: str) -> bool:

@@ -1,7 +1,4 @@
-"""The tasks of GLUE by name: their files, columns and labels.
-
-File names and columns are those of the official download; see gluebenchmark.com/tasks.
-"""
+"""The tasks of GLUE by name: files, columns and labels of the official download, see gluebenchmark.com/tasks."""
 
 import dataclasses
 import os
@@ -32,25 +29,16 @@ _MRPC_FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
-
-    Attributes:
-        text, second_text, label: the columns of files with labels.
-        labels: the classes in the order of their ids; empty for a regression.
-        has_header: whether files with labels name their columns. Files without labels always do.
-        predict_text: the text column of files without labels, if it differs.
-        files: part -> possible names of its file.
-        hub_labels: the classes' names in Hugging Face and tensorflow_datasets, in the order of their numbers there ->
-            the names in the official files.
-    """
+    """The columns of files with labels, the labels, and what differs from the other tasks."""
 
     text: Column
     second_text: Column | None = None
     label: Column | None = "label"
-    labels: tuple[str, ...] = _YES_NO
-    has_header: bool = True
-    predict_text: Column | None = None
-    files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _FILES)
+    labels: tuple[str, ...] = _YES_NO  # in the order of their ids; empty for a regression
+    has_header: bool = True  # whether files with labels name their columns. Files without labels always do
+    predict_text: Column | None = None  # the text column of files without labels, if it differs
+    files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _FILES)  # part -> possible names
+    # The names in Hugging Face and tensorflow_datasets, in the order of their numbers there -> the official names.
     hub_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -79,16 +67,12 @@ class GlueTask:
         ]
 
     def find_files(self, data_dir: str | os.PathLike) -> dict[str, str]:
-        """Returns part -> path, for each part whose file is in a folder.
-
-        Raises `InputError` if there is no such file.
-        """
+        """Returns part -> path, for each part whose file is in a folder. Raises `InputError` if there is none."""
         found = {}
         for part, names in self.files.items():
-            paths = [os.path.join(data_dir, name) for name in names]
-            existing = [path for path in paths if os.path.isfile(path)]
-            if existing:
-                found[part] = existing[0]
+            paths = (os.path.join(data_dir, name) for name in names)
+            if path := next(filter(os.path.isfile, paths), None):
+                found[part] = path
         if not found:
             names = ", ".join(name for names in self.files.values() for name in names)
             raise InputError(f"{os.fspath(data_dir)} has none of the task's files: {names}")
@@ -129,13 +113,10 @@ GLUE_TASKS = {
 
 
 def find_task(name: str) -> tuple[str, GlueTask]:
-    """Returns the official name of a task, and the task. Case, hyphens and underscores do not matter.
+    """Returns the official name of a task, and the task. Raises `InputError` if there is none.
 
-    >>> find_task("sst2")[0]
+    >>> find_task("sst2")[0]  # case, hyphens and underscores do not matter
     'SST-2'
-
-    Raises:
-        InputError: there is no such task.
     """
     for official, task in GLUE_TASKS.items():
         if _plain(name) == _plain(official):

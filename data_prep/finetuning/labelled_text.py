@@ -32,8 +32,7 @@ def read_labelled_text(
 
     Args:
         text_column: name or number, from 0, of the column of the texts. A number may be written as a string.
-        second_text_column: the same for the second text of pairs.
-        label_column: the same for the labels; None reads no labels.
+        second_text_column, label_column: the same for the second text of pairs, and for labels; None reads none.
         has_header, left_out, skip_missing: as in `tables.read_rows` and `complete_rows`.
         may_be_empty: whether a text may be empty.
         read_label: takes a row and `label_column`.
@@ -41,10 +40,6 @@ def read_labelled_text(
     Raises:
         InputError: the file cannot be read or has no rows, a column is missing, or a row has too few or too many
             columns or an empty value.
-
-    Example:
-        read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
-        # ['1', '1', '1']
     """
     path = os.fspath(path)
 
@@ -73,14 +68,11 @@ def read_multi_label_text(
     label_separator: str = ",",
     **reading: Any,
 ) -> TextExamples:
-    """As `read_labelled_text`, with any number of labels per text.
+    """As `read_labelled_text`, with any number of labels per text. Lists of 0 and 1 without names are errors too.
 
     Args:
         label_column: one column whose value has all labels of the text, with separators, or as a list of JSON or
             Python; or several columns of 0 and 1, whose names are the labels.
-
-    Raises:
-        InputError: the lists are 0 or 1 for each label, without the names of these; and as `read_labelled_text`.
     """
     is_one_column = isinstance(label_column, str | int)
 
@@ -117,17 +109,13 @@ def read_choices(
     has_header: bool = True,
     skip_missing: bool = False,
 ) -> tuple[list[str], list[list[str]], list[str] | None]:
-    """Reads prompts, their choices, and labels that identify the right choice.
+    """Reads N prompts, N lists of choices of equal length, and N labels that identify the right choice, or None.
+
+    Raises `InputError` as `read_labelled_text`, and if a row has another number of choices than the first.
 
     Args:
         choice_columns: a column for each choice, or one column with a list (JSON).
         choice_prefix_column: a text with which all choices of a row begin, like SWAG's "sent2"; it may be empty.
-
-    Returns:
-        N prompts, N lists of choices of equal length, and N labels or None.
-
-    Raises:
-        InputError: as in `read_labelled_text`, or a row has another number of choices than the first.
     """
     path = os.fspath(path)
     num_choices = 0
@@ -159,16 +147,9 @@ def read_sources_and_targets(
     needs_targets: bool = True,
     skip_missing: bool = False,
 ) -> tuple[list[str], list[str] | None]:
-    """Reads sources and the targets to write for them.
+    """Reads N sources and N targets to write for them. Raises `InputError` as `read_labelled_text`.
 
-    Args:
-        needs_targets: whether each row must have a target.
-
-    Returns:
-        N sources, and N targets. Without `needs_targets`, targets are None if rows have none, see `labels_are_read`.
-
-    Raises:
-        InputError: as in `read_labelled_text`.
+    Without `needs_targets`, targets are None if rows have none, see `labels_are_read`.
     """
     path = os.fspath(path)
     rows = list(read_rows(path, has_header=has_header))

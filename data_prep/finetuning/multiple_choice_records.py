@@ -17,7 +17,6 @@ from keras_bert.tasks.multiple_choice.examples import choice_rows
 class MultipleChoice(FinetuningTask):
     """The right one of several choices."""
 
-    kind = "multiple_choice"
     task_type = "multiple_choice"
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
@@ -27,7 +26,8 @@ class MultipleChoice(FinetuningTask):
     def settle(self) -> None:
         first = next(iter(self.examples.values()))
         self._num_choices = first.num_choices
-        self.labels = self.labels or multiple_choice.choice_names(self._training_labels(), self._num_choices)
+        labels = self._labels_of_parts.get("train", [])
+        self.labels = self.labels or multiple_choice.choice_names(labels, self._num_choices)
         if len(self.labels) != self._num_choices:
             raise InputError(
                 f"There must be a label for each of the {self._num_choices} choices. Received: {', '.join(self.labels)}"
@@ -62,9 +62,6 @@ class MultipleChoice(FinetuningTask):
 
     def metadata(self) -> dict[str, Any]:
         return {**super().metadata(), "num_choices": self._num_choices}
-
-    def _training_labels(self) -> list[str]:
-        return self._labels_of_parts.get("train", [])
 
     def _read(self, part: str, path: str) -> multiple_choice.ChoiceExamples:
         if not self.options.choice_columns:

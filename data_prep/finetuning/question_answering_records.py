@@ -27,7 +27,6 @@ _MOST_NAMES = 5
 class QuestionAnswering(FinetuningTask):
     """The part of a context that answers a question."""
 
-    kind = "question_answering"
     task_type = "bert_squad"
     endings = (".json", *JSON_LINES, *COLUMN_SUFFIXES)
     rows_at_once = 256  # questions; each may have many windows
@@ -37,9 +36,7 @@ class QuestionAnswering(FinetuningTask):
         self._windows = WindowOptions(options.max_seq_length, options.doc_stride, options.max_query_length)
 
     def settle(self) -> None:
-        self._spans = {}
-        for part in self._labelled_parts():
-            self._spans[part] = self._find_answers(part)
+        self._spans = {part: self._find_answers(part) for part in self._labelled_parts()}
 
     def record(self, part: str) -> list[Feature]:
         return features.question_answering_features(self.options.max_seq_length, has_answers=has_labels(part))
@@ -48,19 +45,16 @@ class QuestionAnswering(FinetuningTask):
         return part != "train"
 
     def _records(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
-        first, stop = examples.start, examples.stop
-        if first == 0:
+        if examples.start == 0:
             self._unique_id = _FIRST_UNIQUE_ID
-        questions = self.examples[part].part(first, stop)
+        questions = self.examples[part].part(examples.start, examples.stop)
         num_special = tokenizer.vocabulary.special_tokens.num_special(2)
         options = dataclasses.replace(self._windows, num_special=num_special)
         windows = make_windows(questions.questions, questions.contexts, tokenizer, options)
         self.counts[part]["cut_questions"] += windows.num_cut_questions
         batch = windows.rows.padded(options.max_seq_length)
         if has_labels(part):
-            batch |= self._positions(part, windows, first, stop)
-            if part == "train":
-                batch = self._without_lost_answers(part, batch, windows, first)
+            batch = self._with_answers(part, batch, windows, examples)
         batch[features.UNIQUE_IDS] = self._unique_id + np.arange(len(batch[features.INPUT_IDS]))[:, None]
         self._unique_id += len(batch[features.INPUT_IDS])
         if self.has_side_file(part):
@@ -79,10 +73,7 @@ class QuestionAnswering(FinetuningTask):
         return read_squad(path, has_answers=has_labels(part), skip_missing=self.options.skip_missing)
 
     def _find_answers(self, part: str) -> list[tuple[int, int] | None]:
-        """Returns the character span of each question's first answer. Removes questions without answers from training.
-
-        With `version_2_with_negative`, unanswered questions are kept.
-        """
+        """Returns the character span of each question's first answer. Training loses questions whose answer is lost."""
         examples = self.examples[part]
         if not any(examples.answers):
             raise InputError(f"{examples.source}: no question has an answer. Is it a --predict_file?")
@@ -121,28 +112,25 @@ class QuestionAnswering(FinetuningTask):
         self.examples[part] = question_answering.QuestionExamples(*columns, source=examples.source)
         return [spans[number] for number in kept]
 
-    def _positions(self, part: str, windows: Windows, first: int, stop: int) -> dict[str, np.ndarray]:
-        spans = self._spans[part][first:stop]
+    def _with_answers(self, part: str, batch: dict, windows: Windows, examples: slice) -> dict[str, np.ndarray]:
+        """Adds the positions of answers. Training loses windows of answers without a token, of dropped characters."""
+        spans = self._spans[part][examples]
         starts, ends = windows.positions(spans)
-        has_answer = np.array([bool(answers) for answers in self.examples[part].answers[first:stop]])
-        seen = np.zeros(stop - first, bool)
-        seen[windows.question[starts > 0]] = True
-        located = np.array([windows.tokens_of(number, span) is not None for number, span in enumerate(spans)])
-        self.counts[part]["answers_longer_than_a_window"] += int((located & ~seen).sum())
-        return {
+        has_answer = np.array([bool(answers) for answers in self.examples[part].answers[examples]])
+        is_seen = np.zeros(len(spans), bool)
+        is_seen[windows.question[starts > 0]] = True
+        is_located = np.array([windows.tokens_of(number, span) is not None for number, span in enumerate(spans)])
+        self.counts[part]["answers_longer_than_a_window"] += int((is_located & ~is_seen).sum())
+        batch |= {
             features.START_POSITIONS: starts[:, None],
             features.END_POSITIONS: ends[:, None],
             features.IS_IMPOSSIBLE: (~has_answer[windows.question]).astype(np.int64)[:, None],
         }
-
-    def _without_lost_answers(self, part: str, batch, windows, first: int) -> dict[str, np.ndarray]:
-        """Removes the windows of questions whose answer has no token, since all its characters are dropped."""
-        spans = self._spans[part][first : first + len(windows.context_of)]
-        is_lost = np.array(
-            [span is not None and windows.tokens_of(number, span) is None for number, span in enumerate(spans)]
-        )
+        is_lost = ~is_located & np.array([span is not None for span in spans])
+        if part != "train" or not is_lost.any():
+            return batch
         self.counts[part]["answers_without_tokens"] += int(is_lost.sum())
-        return {name: values[~is_lost[windows.question]] for name, values in batch.items()} if is_lost.any() else batch
+        return {name: values[~is_lost[windows.question]] for name, values in batch.items()}
 
 
 def side_lines(

@@ -16,17 +16,11 @@ _QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 
 
 class BeirFolder(NamedTuple):
-    """A collection, in the order of the arguments of `evaluate_search`.
+    """A collection, in the order of the arguments of `evaluate_search`."""
 
-    Attributes:
-        corpus: the id of each document -> its title and its text, with one blank between.
-        queries: the id of each query -> its text.
-        relevant: the id of each judged query -> the ids of the documents with a score of 1 or more; maybe none.
-    """
-
-    corpus: dict[str, str]
-    queries: dict[str, str]
-    relevant: dict[str, set[str]]
+    corpus: dict[str, str]  # the id of each document -> its title and its text, with one blank between
+    queries: dict[str, str]  # the id of each query -> its text
+    relevant: dict[str, set[str]]  # the id of each judged query -> the documents with a score of 1 or more; maybe none
 
 
 def read_beir_folder(path: str | os.PathLike, split: str = "test", *, strict: bool = False) -> BeirFolder:

@@ -29,10 +29,7 @@ def text_column_of(row: Row, text_column: Column | None = None) -> Column | None
 
 
 def text_of(row: Row, text_column: Column | None = None) -> str:
-    """Returns the text of a row as it is, since spans count its characters.
-
-    Raises `InputError` if there is none; `MissingValue` if it is empty.
-    """
+    """Returns the text of a row as it is: spans count its characters. Raises `MissingValue` if it is empty."""
     name = text_column_of(row, text_column)
     if name is None:
         names = _TEXT_NAMES if text_column is None else (text_column,)
@@ -68,10 +65,7 @@ def read_span_rows(
     has_tags: bool | None,
     skip_missing: bool,
 ) -> TaggedSentences:
-    """Reads texts with spans as words with tags, see `annotated_spans.py`. Tokens of Prodigy or spaCy are the words.
-
-    The arguments are those of `read_tagged_sentences`.
-    """
+    """Reads texts with spans as `read_tagged_sentences` does. Tokens of Prodigy or spaCy are the words."""
     if has_tags is None:
         by_name = label_column is not None
         has_some = [

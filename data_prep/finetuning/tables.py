@@ -38,19 +38,12 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row.
-
-    Attributes:
-        where: its place, for error messages.
-        values: its values by column name and by column number.
-        decimal_comma: whether numbers have a comma, as "0,5".
-        header: the place of the line with the names of the columns; empty if there is none.
-    """
+    """A row: its place, for error messages, and its values by column name and by column number."""
 
     where: str
     values: Mapping[Column, Any]
-    decimal_comma: bool = False
-    header: str = ""
+    decimal_comma: bool = False  # whether numbers have a comma, as "0,5"
+    header: str = ""  # the place of the line with the names of the columns; empty if there is none
 
     def value(self, column: Column, kind: str) -> Any:
         """Returns the value in a column. `kind` names it in the error message for a missing column.
@@ -96,11 +89,9 @@ class Row:
     def labels(self, column: Column, separator: str) -> list[str]:
         """Returns any number of labels: from a list, also written as text, or from a string with separators."""
         value = self.value(column, "labels")
-        if is_missing(value, may_be_blank=True):
+        if is_missing(value, may_be_blank=True) or (isinstance(value, list) and any(map(is_missing, value))):
             raise self._missing(value, column, "label")
         if isinstance(value, list):
-            if any(map(is_missing, value)):
-                raise self._missing(value, column, "label")
             if nested := [label for label in value if isinstance(label, (list, dict))]:
                 raise InputError(
                     f"{self.where}: a label in column {column!r} must be a string. Received: {nested[0]!r:.100}"

@@ -22,7 +22,6 @@ _MANY_WORDS = 1000
 class Tagging(FinetuningTask):
     """A tag for every word."""
 
-    kind = "tagging"
     task_type = "tagging"
     endings = (".conll", ".txt", ".tsv", ".bio", ".iob", *JSON_LINES, *COLUMN_SUFFIXES)
 
@@ -40,7 +39,7 @@ class Tagging(FinetuningTask):
                 + ". Convert them to one scheme."
             )
         self._scheme = next(iter(schemes), None)
-        self._find_labels(tag_order)
+        self._find_labels()
         self._ids = {part: tagging.tag_ids(self.examples[part], self.labels) for part in self._labelled_parts()}
 
     def record(self, part: str) -> list[Feature]:
@@ -58,8 +57,8 @@ class Tagging(FinetuningTask):
         shape = {"label_type": "int", "label_shape": [self.options.max_seq_length]}
         return {**super().metadata(), **shape, "tag_scheme": self._scheme}
 
-    def _training_labels(self) -> list[str]:
-        return self.examples["train"].all_tags if "train" in self.examples else []
+    def _labels_of(self, examples: tagging.TaggedSentences) -> list[str]:
+        return tag_order(examples.all_tags)
 
     def _read(self, part: str, path: str) -> tagging.TaggedSentences:
         options = self.options

@@ -10,7 +10,7 @@ from keras_bert.tasks.calibration import write_reliability
 from keras_bert.tasks.question_answering.answer_spans import QuestionAnsweringOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
-from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
+from keras_bert.tasks.question_answering.task import write_answers, write_errors
 from keras_bert.training.finished_runs import ask_model, calibrate_answered, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 

@@ -8,7 +8,7 @@ from documented_results import undocumented_keys
 
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.model import MultipleChoice
-from keras_bert.tasks.multiple_choice.report import write_choice_report
+from keras_bert.tasks.multiple_choice.task import write_choice_report
 from run_scripts import run_multiple_choice
 
 VOCABULARY = tiny.vocabulary("sky grass it is blue green")

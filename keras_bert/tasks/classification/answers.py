@@ -96,8 +96,7 @@ def label_arrays(
 def label_answers(arrays: Mapping[str, Any], inputs: Mapping, score_name: Label = "score") -> list | None:
     """Returns an answer for each text from what `label_arrays` or a server returns; None for arrays of another task.
 
-    Args:
-        score_name: the name of an only score.
+    `score_name` is the name of an only score.
     """
     if arrays.keys() >= {"labels", "probabilities", "is_given"}:
         return [_labels_answer(_by_label(row, "probabilities"), row["is_given"]) for row in rows_of(arrays)]

@@ -1,6 +1,6 @@
 """The labels, sets of labels or scores of `TextExamples`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,11 +10,7 @@ from keras_bert.tasks.examples import TextExamples
 
 
 def labels_of(examples: TextExamples) -> list[str]:
-    """Returns the distinct labels: integers in numerical order, other labels in alphabetical order.
-
-    Raises:
-        InputError: there are fewer than two.
-    """
+    """Returns `in_label_order` of all labels. Raises `InputError` if there are fewer than two."""
     labels = in_label_order(examples.labels or ())
     if len(labels) < 2:
         raise InputError(
@@ -37,16 +33,9 @@ def in_label_order(labels: Sequence[str]) -> list[str]:
 
 
 def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
-    """Returns the index in `labels` of each example's label.
-
-    Raises:
-        InputError: an example has a label that is not in `labels`.
-    """
+    """Returns the index in `labels` of each example's label. Raises `InputError` if a label is not in `labels`."""
     ids = {label: number for number, label in enumerate(labels)}
-    return [
-        ids[label] if label in ids else _refuse_label(examples.source, number, label, labels)
-        for number, label in enumerate(examples.labels, start=1)
-    ]
+    return [_id_of(label, ids, number, examples.source) for number, label in enumerate(examples.labels, start=1)]
 
 
 def multi_hot_labels(
@@ -64,18 +53,12 @@ def multi_hot_labels(
     result = np.zeros((len(labels_of_examples), len(labels)), np.int64)
     for number, its_labels in enumerate(labels_of_examples, start=1):
         for label in its_labels:
-            if label not in ids:
-                _refuse_label(source, number, label, labels)
-            result[number - 1, ids[label]] = 1
+            result[number - 1, _id_of(label, ids, number, source)] = 1
     return result
 
 
 def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.ndarray:
-    """Returns the scores of a regression as float32 (N,).
-
-    Raises:
-        InputError: a score is not a finite number.
-    """
+    """Returns the scores of a regression as float32 (N,). Raises `InputError` if a score is not a finite number."""
     for number, score in enumerate(scores, start=1):
         if not is_float32(score):
             raise InputError(
@@ -85,8 +68,10 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
     return np.asarray(scores, np.float32)
 
 
-def _refuse_label(source: str, number: int, label: str, labels: Sequence[str]):
-    raise InputError(
-        f"{source}: the label {label!r} of example {number} is unknown: it does not occur in training and is not in "
-        f"labels. The labels are: {', '.join(labels)}"
-    )
+def _id_of(label: str, ids: Mapping[str, int], number: int, source: str) -> int:
+    if label not in ids:
+        raise InputError(
+            f"{source}: the label {label!r} of example {number} is unknown: it does not occur in training and is not "
+            f"in labels. The labels are: {', '.join(ids)}"
+        )
+    return ids[label]

@@ -23,7 +23,6 @@ SUBMISSIONS = {
     "WNLI": _YES_NO,
     "AX": _THREE_WAY,
 }
-_LOWEST_SIMILARITY, _HIGHEST_SIMILARITY = 0.0, 5.0
 
 
 def submission_name(task_name: str, part: str = "predict") -> str:
@@ -44,15 +43,11 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
         0       entailment
         1       not_entailment
 
+    Returns its path. Raises `InputError` if a prediction is not one of the leaderboard's labels.
+
     Args:
         name: one of `SUBMISSIONS`.
         predictions: labels as in the leaderboard, or numbers for STS-B, which are clipped to 0 to 5.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        InputError: `name` is unknown, or a prediction is not one of the leaderboard's labels.
     """
     if name not in SUBMISSIONS:
         raise InputError(f"GLUE has no submission {name!r}. It has: {', '.join(SUBMISSIONS)}")
@@ -64,8 +59,7 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
             "it with --task_name, or on these labels."
         )
     if not allowed:
-        cut = (min(max(float(value), _LOWEST_SIMILARITY), _HIGHEST_SIMILARITY) for value in predictions)
-        predictions = [f"{value:.3f}" for value in cut]
+        predictions = [f"{min(max(float(value), 0.0), 5.0):.3f}" for value in predictions]
     path = os.path.join(folder, f"{name}.tsv")
     write_table(path, ["index", "prediction"], enumerate(predictions))
     return path

@@ -1,7 +1,4 @@
-"""What a loaded export of a `SequenceClassifier` can do beside answering texts: probabilities, and other labels.
-
-The model has the same `predict_proba` and `zero_shot`.
-"""
+"""What a loaded export of a `SequenceClassifier`, and the model, can do beside answering: probabilities, zero shot."""
 
 from typing import Any
 

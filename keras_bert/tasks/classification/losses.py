@@ -19,15 +19,10 @@ _LEAST = 1e-7  # the gradient of 0 to the power of gamma may be infinite
 
 @dataclasses.dataclass(frozen=True)
 class LabelLoss(Options):
-    """The interface of the losses.
+    """The interface of the losses."""
 
-    Attributes:
-        problem_type: that of the models which it is for, as `SequenceClassifier` names it.
-        advice: the advice to models of another problem type.
-    """
-
-    problem_type: ClassVar[str]
-    advice: ClassVar[str]
+    problem_type: ClassVar[str]  # that of the models which it is for, as `SequenceClassifier` names it
+    advice: ClassVar[str]  # to models of another problem type
 
     def term(self, name: str, logits: Any, labels: Any, weights: Any = None) -> LossTerm:
         """Returns the loss of a batch.
@@ -106,8 +101,7 @@ LABEL_LOSSES: dict[str, type[LabelLoss]] = {"focal": FocalLoss, "asymmetric": As
 def label_loss(loss: Any, problem_type: str = "classification") -> LabelLoss | None:
     """Returns a loss by its name; a `LabelLoss` or None is returned as it is.
 
-    Raises:
-        InputError: no loss has this name, or it is not for models of this problem type.
+    Raises `InputError` if no loss has this name, or if it is not for models of this problem type.
     """
     if isinstance(loss, str) and loss in LABEL_LOSSES:
         loss = LABEL_LOSSES[loss]()

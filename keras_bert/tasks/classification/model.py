@@ -26,11 +26,7 @@ from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.classification.loaded import LoadedSequenceClassifier
 from keras_bert.tasks.classification.losses import LabelLoss, label_loss
 from keras_bert.tasks.classification.task import ClassificationTask, tune_on_answers
-from keras_bert.tasks.classification.thresholds import (
-    TunedThresholds,
-    check_answer_options,
-    divided,
-)
+from keras_bert.tasks.classification.thresholds import TunedThresholds, check_answer_options, divided
 from keras_bert.tasks.fitting import outputs_with_labels
 from keras_bert.tasks.label_names import check_labels
 from keras_bert.tasks.text_model import FitOptions, PredictOptions, TextModel
@@ -247,13 +243,8 @@ class SequenceClassifier(TextModel):
         return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))
 
     def get_config(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = {"labels": list(self.labels)}
-        if self.problem_type != "classification":
-            arguments["problem_type"] = self.problem_type
-        if self.doc_stride is not None:
-            arguments["doc_stride"] = self.doc_stride
-        if self.label_type != "str":
-            arguments["label_type"] = self.label_type
+        defaults = {"problem_type": "classification", "doc_stride": None, "label_type": "str", "thresholds": None}
+        arguments = {name: getattr(self, name) for name in defaults if getattr(self, name) != defaults[name]}
         if self.thresholds is not None:
             arguments["thresholds"] = list(self.thresholds)
-        return {**super().get_config(), **arguments}
+        return {**super().get_config(), "labels": list(self.labels), **arguments}

@@ -36,7 +36,7 @@ def write_label_report(
     labels: Sequence[str],
     scores: Mapping[str, float],
 ) -> None:
-    """Writes the report on a task with one label for each text.
+    """Writes the report on a task with one label for each text. Existing files are replaced.
 
         report.txt              scores, the table of labels and the confusion matrix, for people
         confusion_matrix.tsv    rows are right labels, columns are predicted ones
@@ -48,12 +48,8 @@ def write_label_report(
         errors.tsv              the wrongly labelled texts, the highest loss first
 
     Args:
-        folder: the folder to write to. Existing files are replaced.
-        texts: N strings.
-        second_texts: N strings, or None.
         gold: N right label ids.
         probabilities: float (N, labels).
-        labels: the names of the labels.
         scores: name -> value, the first lines of `report.txt`.
 
     Raises:
@@ -78,11 +74,10 @@ def write_label_report(
         "loss": losses,
     }
     num_wrong = write_errors(folder, "example", of_texts(texts, second_texts) | columns, predicted != gold)
-    text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
+    parts = [aligned(_TABLE_HEADER, table)]
     if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
-        text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
-    text += f"\n{num_wrong} of {len(gold)} are wrong: errors.tsv\n"
-    write_text(os.path.join(folder, "report.txt"), text)
+        parts.append("Rows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix))
+    _write_summary(folder, scores, len(gold), *parts, f"{num_wrong} of {len(gold)} are wrong: errors.tsv\n")
     _draw_confusion(os.path.join(folder, "confusion_matrix.png"), confusion, labels)
     if len(labels) == 2:
         _write_thresholds(folder, probabilities[:, 1], gold == 1, int(gold.sum()), labels[1])
@@ -130,9 +125,8 @@ def write_label_set_report(
     }
     columns = of_texts(texts, second_texts) | columns | {"loss": losses}
     num_wrong = write_errors(folder, "example", columns, (predicted != gold).any(axis=1))
-    text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
-    text += f"\nThe labels of {num_wrong} of {len(gold)} texts are not exactly right: errors.tsv\n"
-    write_text(os.path.join(folder, "report.txt"), text)
+    wrong = f"The labels of {num_wrong} of {len(gold)} texts are not exactly right: errors.tsv\n"
+    _write_summary(folder, scores, len(gold), aligned(_TABLE_HEADER, table), wrong)
     draw_labels(os.path.join(folder, "labels.png"), table, "Labels")
     _write_thresholds(folder, probabilities.reshape(-1), gold.reshape(-1), int(gold.sum()), "all labels")
 
@@ -160,19 +154,15 @@ def write_regression_report(
         [name, float(values.mean()), float(values.std()), float(values.min()), float(values.max())]
         for name, values in (("right", gold), ("predicted", predicted))
     ]
-    text = _scores_text(scores, len(gold)) + "\n" + aligned(["", "mean", "deviation", "lowest", "highest"], summary)
-    write_text(os.path.join(folder, "report.txt"), text)
+    table = aligned(["", "mean", "deviation", "lowest", "highest"], summary)
+    _write_summary(folder, scores, len(gold), table)
     _draw_scatter(os.path.join(folder, "scatter.png"), gold, predicted)
 
 
 def _write_thresholds(folder, probabilities: np.ndarray, is_right: np.ndarray, num_gold: int, what: str) -> None:
-    """Writes precision, recall and F1 of what has a probability above each of some thresholds.
+    """Writes precision, recall and F1 of what has a probability above each threshold; `what` is its name.
 
-    Args:
-        probabilities: float (M,).
-        is_right: bool (M,).
-        num_gold: how many right ones there are.
-        what: the title of the picture says this.
+    `probabilities` and `is_right` are (M,); `num_gold` is how many right ones there are.
     """
     right, predicted = (
         (values[:, None] > _THRESHOLDS).sum(axis=0) for values in (probabilities[is_right], probabilities)
@@ -208,8 +198,10 @@ def of_texts(texts: Sequence[str], second_texts: Sequence[str] | None) -> dict[s
     return {"text": texts} if second_texts is None else {"text": texts, "second_text": second_texts}
 
 
-def _scores_text(scores: Mapping[str, float], num_examples: int) -> str:
-    return aligned(["examples", num_examples], [[name, float(value)] for name, value in scores.items()])
+def _write_summary(folder, scores: Mapping[str, float], num_examples: int, *parts: str) -> None:
+    """Writes report.txt: the scores, and further parts after a blank line each."""
+    of_scores = aligned(["examples", num_examples], [[name, float(value)] for name, value in scores.items()])
+    write_text(os.path.join(folder, "report.txt"), "\n".join([of_scores, *parts]))
 
 
 def _draw_confusion(path: str, confusion: np.ndarray, labels: Sequence[str]) -> None:

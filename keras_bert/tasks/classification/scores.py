@@ -30,9 +30,7 @@ def single_label_scores(gold: Sequence[int], predicted: Sequence[int], num_label
     """Returns the scores of a task with one label for each text.
 
     Args:
-        gold: int (N,), the right label ids.
-        predicted: int (N,).
-        num_labels: number of labels; ids are from 0 to `num_labels` - 1.
+        gold, predicted: int (N,), label ids from 0 to `num_labels` - 1.
 
     Returns:
         `accuracy` and `matthews`; for two labels also `f1` of label id 1, and `accuracy_and_f1`, the mean of accuracy
@@ -75,8 +73,7 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     """Returns the scores of a task with any number of labels for each text.
 
     Args:
-        gold: 0 or 1, (N, labels).
-        predicted: 0 or 1, (N, labels).
+        gold, predicted: 0 or 1, (N, labels).
 
     Returns:
         `micro_f1`, over all labels of all texts; `macro_f1`, the mean over the labels that occur or were predicted;
@@ -137,11 +134,7 @@ def label_table(
 
 
 def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
-    """Returns the scores of a regression task.
-
-    Args:
-        gold: N right scores.
-        predicted: N predicted scores.
+    """Returns the scores of a regression task from N right and N predicted scores.
 
     Returns:
         `pearson`, `spearman`, `pearson_and_spearman`, the mean of both, and `mean_squared_error`. If all gold or all

@@ -147,12 +147,8 @@ class SentenceClassifier(SequenceClassifier):
 def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns pairs of texts, as many with equal labels as with different ones.
 
-    All pairs of both kinds are taken, a text with itself included. Those of the rarer kind are repeated.
-
-    Args:
-        ids: the label id of each text, int `[N]`.
-        max_pairs: the largest number of pairs; None for all.
-        seed: the seed of their order.
+    All pairs of both kinds are taken, a text with itself included, in the order of the seed, or at most `max_pairs`.
+    Those of the rarer kind are repeated. `ids` has the label id of each text, int `[N]`.
 
     Returns:
         int `[P, 2]`, the numbers of the texts, and float `[P]`: 1 for equal labels and 0 for different ones.

@@ -44,11 +44,7 @@ class ClassificationTask(TextTask):
 
     `x` is N texts, or a tuple of two columns of N texts for pairs. `y` depends on the model's `problem_type`: N label
     names or label ids for `classification`; N lists of label names, or 0 and 1 (N, labels), for `multi_label`; N
-    numbers for `regression`.
-
-    Args:
-        model: a task model that has a vocabulary.
-        labels, problem_type: those of the answers, if they are not those of the model.
+    numbers for `regression`. Answers may have other `labels` and another `problem_type` than the model.
     """
 
     name = "classifier"

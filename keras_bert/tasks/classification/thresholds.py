@@ -32,13 +32,12 @@ def as_thresholds(
     Args:
         value: a number for all labels, a number for each label, or label -> number, which a Series of pandas is by its
             index; None for none.
-        labels: L names.
         others: the thresholds of labels that have none in `value`; None for 0.5.
         label_type: the type of the labels in `value`.
         name: what the value is called, for messages.
 
     Raises:
-        InputError: a threshold is no number from 0 to 1, or their number is not L.
+        InputError: a threshold is no number from 0 to 1, or there is not one for each label.
     """
     result = [THRESHOLD] * len(labels) if others is None else list(others)
     if value is None:
@@ -100,12 +99,10 @@ def best_threshold(probabilities: np.ndarray, gold: np.ndarray) -> float:
     the same answers. Of several thresholds with this F1, it is the one closest to 0.5, and the higher of two. A label
     that no example has keeps 0.5.
 
+    Probabilities are float `[N]`, `gold` is 0 or 1, `[N]`.
+
     >>> best_threshold(np.array([0.1, 0.2, 0.4]), np.array([0, 1, 1]))
     0.15000000000000002
-
-    Args:
-        probabilities: float `[N]`.
-        gold: 0 or 1, `[N]`.
     """
     bounds = np.unique([0.0, *probabilities, 1.0])[::-1]
     lows, highs = bounds[1:], bounds[:-1]  # between two bounds, all thresholds give the same answers

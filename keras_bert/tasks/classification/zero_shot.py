@@ -26,18 +26,10 @@ TEMPLATE = "This example is {}."
 
 
 class ZeroShotTask(ClassificationTask):
-    """Texts -> labels that are given here, by a model with a label for entailment.
+    """Texts -> L labels that are given here, by a model with a label for entailment.
 
-    Its answers have the probabilities in the order of `labels`.
-
-    Args:
-        model: a `SequenceClassifier` for one label, one of which begins with "entail".
-        labels: L different names.
-        hypothesis_template: a sentence with {} in the place of the label.
-        multi_label: whether each label is judged by itself; one label alone always is.
-
-    Raises:
-        InputError: the model has no such label; or labels or template are not valid.
+    The arguments and errors are those of `LoadedSequenceClassifier.zero_shot`. Answers have the probabilities in the
+    order of `labels`.
     """
 
     def __init__(self, model, labels: Sequence[str], hypothesis_template: str = TEMPLATE, multi_label: bool = False):

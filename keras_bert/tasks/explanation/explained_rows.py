@@ -23,37 +23,22 @@ class TextPiece(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ExplainedRow:
-    """A row whose outputs are explained. The explained number is the sum of some of the model's outputs.
-
-    Attributes:
-        example: the number of the example.
-        row: the number of the row among those of all examples.
-        target: the name of the explained answer.
-        outputs: indices into the flattened outputs of the row; start logits come before end logits.
-        columns: the tokens whose vectors these outputs are computed from; empty for all tokens of the row.
-        texts: the texts of the example.
-        pieces: the place of each token of the row; None for [CLS] and [SEP].
-        weight: the share of the row in the output of the example.
-    """
+    """A row whose outputs are explained. The explained number is the sum of some of the model's outputs."""
 
     example: int
-    row: int
-    target: str
-    outputs: tuple[int, ...]
-    columns: tuple[int, ...]
-    texts: tuple[str, ...]
-    pieces: Sequence[TextPiece | None]
-    weight: float = 1.0
+    row: int  # its number among the rows of all examples
+    target: str  # the name of the explained answer
+    outputs: tuple[int, ...]  # indices into the flattened outputs of the row; start logits come before end logits
+    columns: tuple[int, ...]  # the tokens whose vectors these outputs are computed from; empty for all of the row
+    texts: tuple[str, ...]  # of the example
+    pieces: Sequence[TextPiece | None]  # the place of each token of the row; None for [CLS] and [SEP]
+    weight: float = 1.0  # the share of the row in the output of the example
 
 
 def pieces_of_row(ids: np.ndarray, texts: Sequence[str], tokenizer, first_tokens: Sequence[int] = ()) -> list:
-    """Returns the place of each token of a row [CLS] text [SEP] or [CLS] text [SEP] text [SEP].
+    """Returns the place of each token of a row [CLS] text [SEP] or [CLS] text [SEP] text [SEP], int (S,).
 
-    Args:
-        ids: int (S,), the row.
-        texts: the texts of the row.
-        tokenizer: a `GraphForm` or a `PythonForm`.
-        first_tokens: the number of the first token of each text that is in the row; 0 by default.
+    `first_tokens` are the numbers of the first tokens of the texts that are in the row, 0 by default.
     """
     vocabulary = tokenizer.vocabulary
     special, firsts = (vocabulary.cls_id, vocabulary.sep_id), first_tokens or [0] * len(texts)
@@ -96,8 +81,7 @@ def _places(text: str, number: int, tokenizer) -> list[TextPiece]:
 def number_of(value, names: Sequence[str], kind: str) -> int:
     """Returns the index of a label, given as a name or an index. `names` are strings, or a range for choices.
 
-    Raises:
-        InputError: `value` is neither, or it is the index of one label and the name of another one.
+    Raises `InputError` if `value` is neither, or if it is the index of one label and the name of another one.
     """
     is_index = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names)
     if is_index and isinstance(names[0], str):

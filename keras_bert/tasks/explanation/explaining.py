@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -138,8 +139,7 @@ def quadrature(steps: int, name: str = "gausslegendre") -> tuple[np.ndarray, np.
     return np.linspace(0, 1, steps), weights
 
 
-@dataclasses.dataclass(frozen=True)
-class _RowScores:
+class _RowScores(NamedTuple):
     ids: np.ndarray
     scores: np.ndarray
     output: float | None = None
@@ -200,21 +200,12 @@ def _joined(rows: Sequence[tuple[ExplainedRow, _RowScores]], method: str, vocabu
             key = (number, column) if piece is None or len(rows) == 1 else piece
             _, _, before = found.get(key, (None, None, 0.0))
             found[key] = piece, vocabulary.tokens[id_], before + row.weight * float(score)
-    first = rows[0][0]
-    tokens = tuple(
-        TokenScore(token, None, -1, -1, token, -1, score)
-        if piece is None
-        else TokenScore(
-            token,
-            piece.text,
-            piece.start,
-            piece.end,
-            first.texts[piece.text][piece.word_start : piece.word_end],
-            piece.word_start,
-            score,
-        )
-        for piece, token, score in found.values()
-    )
+    first, scores = rows[0][0], []
+    for piece, token, score in found.values():
+        text, start, end, word_start, word_end = piece or (None, -1, -1, -1, -1)
+        word = token if text is None else first.texts[text][word_start:word_end]
+        scores.append(TokenScore(token, text, start, end, word, word_start, score))
+    tokens = tuple(scores)
     if method == "attention_rollout":
         return Explanation(first.target, tokens, first.texts, method)
     output, at_baseline = (

@@ -23,15 +23,13 @@ BASELINES = ("pad", "mask")
 def gradient_scores(model, inputs: dict, baseline_ids, outputs, points):
     """Returns the products of difference and gradient at one point of the line of each row, and the outputs there.
 
+    These are float32 `[R, S]` and `[R]`.
+
     Args:
-        model: a task model.
         inputs: the features of the model, int32 `[R, S]`.
-        baseline_ids: int32 `[R, S]`, the ids of the baseline.
+        baseline_ids: int32 `[R, S]`.
         outputs: int32 `[R, K]`: the indices of the flattened outputs of a row that are added up; -1 fills up.
         points: float32 `[R]`: 0 for the baseline, 1 for the row.
-
-    Returns:
-        float32 `[R, S]` and `[R]`.
     """
     look_up = encoder_of(model).embeddings.look_up
     baseline = look_up(baseline_ids)

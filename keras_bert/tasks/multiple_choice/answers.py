@@ -73,9 +73,7 @@ def texts_of(choice: np.ndarray, choices: Sequence[Sequence[str]]) -> list[str]:
 def choice_answers(arrays: Mapping[str, Any], inputs: Mapping) -> list[ChoiceAnswer] | None:
     """Returns an answer for each prompt from what `choice_arrays` or a server returns; None for arrays of another task.
 
-    Args:
-        arrays: with `text`, the chosen texts.
-        inputs: `choices`, whose last ones may be empty: these fill up the row.
+    The arrays also have `text`, the chosen texts. The last `choices` in `inputs` may be empty: these fill up the row.
     """
     if not arrays.keys() >= {"choice", "text", "probability", "probabilities"} or "choices" not in inputs:
         return None

@@ -13,14 +13,7 @@ from keras_bert.tasks.text_rows import text_rows
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceExamples(Examples):
-    """Prompts with their choices.
-
-    Attributes:
-        prompts: N texts.
-        choices: N lists of texts, all equally long.
-        answers: N numbers of the right choices, from 0; or None.
-        source: where the examples come from, for messages.
-        weights: N weights for training, 0 or more; or None.
+    """N prompts with their choices, with or without answers, and with or without weights for training.
 
     Raises:
         InputError: there are no examples, a text is empty, the lengths differ, or an answer is out of range.
@@ -29,10 +22,10 @@ class ChoiceExamples(Examples):
     per_example = ("prompts", "choices", "answers", "weights")
 
     prompts: Sequence[str]
-    choices: Sequence[Sequence[str]]
-    answers: Sequence[int] | None = None
-    source: str = "the examples"
-    weights: Sequence[float] | None = None
+    choices: Sequence[Sequence[str]]  # all equally long
+    answers: Sequence[int] | None = None  # the numbers of the right choices, from 0
+    source: str = "the examples"  # where the examples come from, for messages
+    weights: Sequence[float] | None = None  # 0 or more
 
     def __post_init__(self):
         check_examples(self)
@@ -83,11 +76,7 @@ def choice_names(labels: Iterable[str], num_choices: int) -> list[str]:
 
 
 def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> list[int]:
-    """Returns the number of the right choice for each label.
-
-    Raises:
-        InputError: a label is not one of `names`.
-    """
+    """Returns the number of the right choice for each label. Raises `InputError` if one is not among `names`."""
     numbers = {name: number for number, name in enumerate(names)}
     for number, label in enumerate(labels, start=1):
         if label not in numbers:
@@ -101,16 +90,10 @@ def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> l
 def choice_rows(
     prompts: Sequence[str], choices: Sequence[Sequence[str]], tokenizer, max_seq_length: int
 ) -> tuple[TokenRows, np.ndarray]:
-    """Makes a row [CLS] prompt [SEP] choice [SEP] of every choice.
+    """Makes a row [CLS] prompt [SEP] choice [SEP] of every choice, C for each of N prompts.
 
-    Args:
-        prompts: N strings.
-        choices: N lists of C strings each.
-        tokenizer: a `GraphForm` or a `PythonForm`.
-        max_seq_length: longer rows are cut, see `join_segments`.
-
-    Returns:
-        N examples of C rows; and bool (N,), true for examples with a row that was cut.
+    Returns the rows, and bool (N,), true for examples with a row that was cut, see `join_segments`. The tokenizer is a
+    `GraphForm` or a `PythonForm`.
     """
     num_choices = len(choices[0])
     first = (prompt for prompt in prompts for _ in range(num_choices))

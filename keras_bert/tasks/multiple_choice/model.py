@@ -77,17 +77,14 @@ class MultipleChoice(TextModel):
         return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        return [cross_entropy_term("choice_loss", y_pred, self._label_ids(x, y), weights)]
+        return [cross_entropy_term("choice_loss", y_pred, self._label_ids(x, y), example_weights(x, sample_weight))]
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        weights = example_weights(x, sample_weight)
-        return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
+        return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), example_weights(x, sample_weight))]
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
     def _label_ids(self, x, y):
-        y = labels_of(self, x, y)
-        return ops.reshape(ops.cast(y, "int32"), (-1,))
+        return ops.reshape(ops.cast(labels_of(self, x, y), "int32"), (-1,))

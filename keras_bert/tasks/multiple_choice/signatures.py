@@ -21,7 +21,7 @@ from keras_bert.serving.graph.signature_inputs import (
 from keras_bert.tasks.multiple_choice.answers import choice_arrays
 
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
-_OF_TOKENS = {
+_TOKENS = {
     "input_ids": ([None, None, None], tf.int32),
     "segment_ids": ([None, None, None], tf.int32),
     "lengths": ([None, None], tf.int32),
@@ -46,8 +46,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
 
     def logits_of(*rows):
         """Returns the logits of single choices, `[r, 1]`."""
-        choices = [row[:, tf.newaxis] for row in rows]
-        return model(model_inputs(*choices), training=False)
+        return model(model_inputs(*(row[:, tf.newaxis] for row in rows)), training=False)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
@@ -75,23 +74,29 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         number = tf.where(answer["choice"] < 0, shape[1], answer["choice"])
         return {**answer, "text": tf.gather(texts, number, batch_dims=1)}
 
+    return {"serving_default": choose_text, **_of_tokens(run, choose, options.max_seq_length, model.vocabulary.cls_id)}
+
+
+def _of_tokens(run, choose, max_seq_length: int, cls_id: int) -> dict:
+    """Returns the signatures `tokens` and `raw_outputs`."""
+
     def flat_rows(input_ids, segment_ids, lengths):
         shape = tf.shape(input_ids)
         flat = [tf.reshape(value, [shape[0] * shape[1], shape[2]]) for value in (input_ids, segment_ids)]
-        return cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
+        return cut(*flat, tf.reshape(lengths, [-1]), max_seq_length)
 
-    @signature(**_OF_TOKENS)
+    @signature(**_TOKENS)
     def choose_tokens(input_ids, segment_ids, lengths):
         rows = flat_rows(input_ids, segment_ids, lengths)
-        is_real = tf.sequence_mask(lengths, tf.shape(input_ids)[2]) & (input_ids != model.vocabulary.cls_id)
+        is_real = tf.sequence_mask(lengths, tf.shape(input_ids)[2]) & (input_ids != cls_id)
         return choose(*rows, tf.reduce_any(is_real, axis=2))
 
-    @signature(**_OF_TOKENS)
+    @signature(**_TOKENS)
     def raw_outputs(input_ids, segment_ids, lengths):
         logits = run(*flat_rows(input_ids, segment_ids, lengths))
         return {"outputs": tf.reshape(logits, tf.shape(lengths))}
 
-    return {"serving_default": choose_text, "tokens": choose_tokens, RAW_OUTPUTS: raw_outputs}
+    return {"tokens": choose_tokens, RAW_OUTPUTS: raw_outputs}
 
 
 def _counted(choices):

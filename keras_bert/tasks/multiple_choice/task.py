@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,8 +14,7 @@ from keras_bert.tasks.base import Answered, ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, number_of, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.multiple_choice.answers import ChoiceAnswer, choice_answers, choice_arrays, texts_of
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, choice_rows
-from keras_bert.tasks.multiple_choice.report import write_choice_report
-from keras_bert.tasks.report_files import write_numbers, write_table
+from keras_bert.tasks.report_files import aligned, write_errors, write_numbers, write_table, write_text
 
 
 class MultipleChoiceTask(TextTask):
@@ -31,7 +31,7 @@ class MultipleChoiceTask(TextTask):
         return tuple(x) if isinstance(x, (tuple, list)) and len(x) == 2 and not isinstance(x[1], str) else None
 
     def examples(self, x, y=None, sample_weight=None) -> ChoiceExamples:
-        if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[1], str):
+        if self.text_columns(x) is None:
             raise InputError(
                 "Prompts and choices must be a tuple of two columns, (prompts, choices), with a list of choices for "
                 f"each prompt. Received: {x!r:.100}"
@@ -114,6 +114,37 @@ class MultipleChoiceTask(TextTask):
         rows = ([prompt, answer.choice, answer.text, answer.probability] for prompt, answer in pairs)
         header = ["prompt", "choice", "text", "probability"]
         write_table(os.path.join(folder, f"{name}_predictions.tsv"), header, rows)
+
+
+def write_choice_report(
+    folder: str | os.PathLike,
+    examples: ChoiceExamples,
+    predicted: Sequence[int],
+    losses: Sequence[float],
+    scores: Mapping[str, float],
+) -> None:
+    """Writes the report on N examples with answers, N numbers of choices, and their losses.
+
+    report.txt     scores, accuracy by chance, and how often each position is right and was chosen: a model that ignores
+                   the texts prefers some positions
+    errors.tsv     the prompts with a wrong choice, the highest loss first
+    """
+    num_choices, right = examples.num_choices, examples.answers
+    is_right, is_taken = Counter(right), Counter(predicted)
+    both = Counter(one for one, other in zip(right, predicted, strict=True) if one == other)
+    table = [[str(place), is_right[place], is_taken[place], both[place]] for place in range(num_choices)]
+    pairs = list(zip(examples.choices, right, predicted, strict=True))
+    columns = {
+        "prompt": examples.prompts,
+        "right": [texts[one] for texts, one, _ in pairs],
+        "predicted": [texts[other] for texts, _, other in pairs],
+        "loss": losses,
+    }
+    num_wrong = write_errors(folder, "example", columns, [one != other for _, one, other in pairs])
+    shown = [["examples", len(examples)], *([name, float(value)] for name, value in scores.items())]
+    text = aligned(["", "value"], [*shown, ["accuracy by chance", 1 / num_choices]])
+    text += "\n" + aligned(["choice", "is right", "was taken", "rightly"], table)
+    write_text(os.path.join(folder, "report.txt"), text + f"\n{num_wrong} of {len(examples)} are wrong: errors.tsv\n")
 
 
 class LoadedMultipleChoice:

@@ -1,6 +1,7 @@
-"""Finds the best answers from two logits per token, as a TensorFlow graph.
+"""Cuts contexts into windows, and finds the best answers from two logits per token, as a TensorFlow graph.
 
-The spans are those of `tasks/question_answering/answer_spans.py`: scores are float64, and equal scores have its order.
+Windows are those of `make_windows` in `rows.py`, spans those of `answer_spans.py`: scores are float64, and equal ones
+have its order.
 """
 
 from typing import NamedTuple
@@ -11,37 +12,90 @@ import tensorflow as tf
 from keras_bert.serving.graph import answer_operations
 from keras_bert.serving.graph.words import spell
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answer_windows import GraphWindows, context_tokens
 from keras_bert.tasks.question_answering.answers import answer_arrays
+from keras_bert.tasks.question_answering.rows import WindowOptions
 
 # Spans per question whose texts are made together. Spans with the same text are rarely as many as this.
 _SPANS_AT_ONCE = 32
 
 
-class ContextTokens(NamedTuple):
-    """The positions of the tokens of Q contexts.
+class GraphWindows(NamedTuple):
+    """The V windows of Q questions, ordered by question."""
 
-    Attributes:
-        contexts: strings `[Q]`.
-        starts, ends: int32 RaggedTensors `[Q, None]`, the bytes of every token.
+    rows: tf.RaggedTensor  # int32 `[V, None]`: [CLS] question [SEP] part of the context [SEP]
+    question: tf.Tensor  # int64 `[V]`, the question of each window
+    first_columns: tf.Tensor  # int64 `[V]`, the column of the first context token
+    first_tokens: tf.Tensor  # int64 `[V]`, the number of this token, counted through all contexts
+    num_tokens: tf.Tensor  # int64 `[V]`, the number of context tokens in the window
+    num_context_tokens: tf.Tensor  # int64, the number of tokens of all contexts
+
+
+def graph_windows(questions: tf.RaggedTensor, contexts: tf.RaggedTensor, vocabulary, options: WindowOptions):
+    """Returns the `GraphWindows` of the ids of questions and contexts, int32 RaggedTensors `[Q, None]`."""
+    questions = questions[:, : options.max_query_length]
+    asked_lengths, lengths = questions.row_lengths(), contexts.row_lengths()
+    room = options.max_seq_length - asked_lengths - options.num_special
+    step = tf.minimum(room, options.doc_stride)
+    num_windows = 1 + tf.maximum(-((room - lengths) // step), 0)
+    question = tf.repeat(tf.range(contexts.nrows()), num_windows)
+    number = tf.range(tf.size(question, tf.int64)) - tf.gather(tf.cumsum(num_windows, exclusive=True), question)
+    begins = number * tf.gather(step, question)
+    num_tokens = tf.minimum(tf.gather(lengths, question) - begins, tf.gather(room, question))
+    first_tokens = tf.gather(contexts.row_starts(), question) + begins
+    shown = tf.ragged.range(first_tokens, first_tokens + num_tokens)
+    of_windows = tf.stack([tf.size(question), 1])
+    separators = [tf.fill(of_windows, vocabulary.sep_id)]
+    rows = [
+        tf.fill(of_windows, vocabulary.cls_id),
+        tf.gather(questions, question),
+        *separators * vocabulary.special_tokens.num_between,
+        shown.with_values(tf.gather(contexts.values, shown.values)),
+        *separators,
+    ]
+    first_columns = tf.gather(asked_lengths, question) + options.num_special - 1
+    num_context_tokens = tf.size(contexts.values, tf.int64)
+    return GraphWindows(tf.concat(rows, 1), question, first_columns, first_tokens, num_tokens, num_context_tokens)
+
+
+def context_tokens(windows: GraphWindows) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns for every token of `rows`, bool `[V, None]` each: whether it is of the context, and whether an answer may
+    begin there.
+
+    An answer may begin in the window where the smaller side of the token's context is largest, the first of equal ones.
     """
+    num_tokens = windows.num_tokens
+    window = tf.repeat(tf.range(tf.size(num_tokens, tf.int64)), num_tokens)
+    left = tf.range(tf.size(window, tf.int64)) - tf.gather(tf.cumsum(num_tokens, exclusive=True), window)
+    in_window = tf.gather(num_tokens, window)
+    token = tf.gather(windows.first_tokens, window) + left
+    # The formula of `Windows.best_window`, with its rounding.
+    score = tf.cast(tf.minimum(left, in_window - 1 - left), tf.float64) + 0.01 * tf.cast(in_window, tf.float64)
+    best_score = tf.math.unsorted_segment_max(score, token, windows.num_context_tokens)
+    is_best = tf.equal(score, tf.gather(best_score, token))
+    best = tf.math.unsorted_segment_min(tf.where(is_best, window, window.dtype.max), token, windows.num_context_tokens)
+    indices = tf.gather(windows.rows.row_starts() + windows.first_columns, window) + left
+    shape = tf.cast(tf.shape(windows.rows.values), tf.int64)
 
-    contexts: tf.Tensor
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
+    def marked(indices):
+        values = tf.scatter_nd(indices[:, tf.newaxis], tf.ones_like(indices, tf.bool), shape)
+        return windows.rows.with_values(values)
+
+    return marked(indices), marked(tf.boolean_mask(indices, tf.equal(tf.gather(best, token), window)))
+
+
+class ContextTokens(NamedTuple):
+    """The positions of the tokens of Q contexts: the bytes `start:end` of every token."""
+
+    contexts: tf.Tensor  # strings `[Q]`
+    starts: tf.RaggedTensor  # int32 `[Q, None]`
+    ends: tf.RaggedTensor  # int32 `[Q, None]`
 
 
 class _Spans(NamedTuple):
-    """n possible answers to Q questions.
-
-    Attributes:
-        question: int64 `[n]`.
-        first, last: int64 `[n]`, the first and the last token, numbered through all contexts.
-        start_logit, end_logit: float64 `[n]`; their sum is the score.
-    """
+    """n possible answers to Q questions: int64 `[n]`, and the logits, whose sum is the score, float64 `[n]`."""
 
     question: tf.Tensor
-    first: tf.Tensor
+    first: tf.Tensor  # the first token, numbered through all contexts
     last: tf.Tensor
     start_logit: tf.Tensor
     end_logit: tf.Tensor
@@ -50,14 +104,9 @@ class _Spans(NamedTuple):
 def find_answers(
     windows: GraphWindows, tokens: ContextTokens, start_logits, end_logits, options: AnswerOptions
 ) -> dict:
-    """Returns the answers to Q questions.
+    """Returns what `answer_arrays` returns for Q questions; places are bytes, int32, and other numbers float32.
 
-    Args:
-        windows: V windows with T tokens.
-        start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
-
-    Returns:
-        what `answer_arrays` returns; places are bytes, int32, and other numbers float32.
+    The logits are float32 `[T]`, for the T tokens of `windows.rows`.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     spans = _spans(windows, num_questions, start_logits, end_logits, options)
@@ -89,10 +138,8 @@ def find_answers(
 
 
 def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, options: AnswerOptions) -> _Spans:
-    """Returns the possible combinations of the best starts and ends of every window.
-
-    For a question without such a combination, returns the best possible span, if its context has any token.
-    """
+    """Returns the possible combinations of the best starts and ends of every window; of a question without one, the
+    best possible span, if its context has any token."""
     logits = [windows.rows.with_values(values).to_tensor(-np.inf) for values in (start_logits, end_logits)]  # [V, S]
     in_context, may_begin = (flags.to_tensor(False) for flags in context_tokens(windows))
     num_best = tf.minimum(options.n_best_size, tf.shape(logits[0])[1])

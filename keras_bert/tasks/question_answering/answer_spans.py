@@ -1,7 +1,4 @@
-"""Finds the best spans of contexts from start and end logits.
-
-They are selected as in google-research/bert `run_squad.py` (`write_predictions`), for many windows at once.
-"""
+"""Finds the best spans of contexts, as google-research/bert `run_squad.py` (`write_predictions`), for many windows."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -48,12 +45,11 @@ def best_spans(
 
     The arguments are those of `span_columns` in `answers.py`.
     """
-    for logits in (start_logits, end_logits):
-        if not np.isfinite(logits).all():
-            raise InputError(
-                "The model gives scores that are not finite numbers (NaN or infinite). Was it trained with too high a "
-                "learning rate?"
-            )
+    if not np.isfinite(start_logits).all() or not np.isfinite(end_logits).all():
+        raise InputError(
+            "The model gives scores that are not finite numbers (NaN or infinite). Was it trained with too high a "
+            "learning rate?"
+        )
     window_splits = np.searchsorted(windows.question, np.arange(len(windows.context_of) + 1))
     first = 0
     while first < len(contexts):
@@ -106,10 +102,7 @@ def _padded(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
 
 def _candidates(batch: _Batch, options: AnswerOptions) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Returns window, start and end (columns) of the valid candidates, (c,) each, the best first, and the splits by
-    question.
-
-    Ties are in the order of window, start and end, as in Google's stable sort.
-    """
+    question. Ties are in the order of window, start and end, as in Google's stable sort."""
     starts, ends = (np.argsort(-logits, axis=1, kind="stable")[:, : options.n_best_size] for logits in batch.logits)
     may_begin = np.take_along_axis(batch.may_begin, starts, axis=1)
     may_end = np.take_along_axis(batch.in_context, ends, axis=1)
@@ -202,6 +195,5 @@ class QuestionAnsweringOptions(Options):
     def model_arguments(self) -> dict[str, Any]:
         """Returns the options that the model's constructor takes."""
         threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
-        lengths = {"doc_stride": self.doc_stride, "max_query_length": self.max_query_length}
-        values = {"null_threshold": threshold, **lengths}
+        values = {"null_threshold": threshold, "doc_stride": self.doc_stride, "max_query_length": self.max_query_length}
         return {name: value for name, value in values.items() if value is not None}

@@ -4,8 +4,7 @@ The text of an answer is the part of the context that its tokens come from.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,11 +73,7 @@ class FoundAnswer:
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
     def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer for another threshold.
-
-        Raises:
-            InputError: the answer is of a model that always answers.
-        """
+        """Returns the answer for another threshold. Raises `InputError` if the model always answers."""
         if self.null_score_difference is None:
             raise InputError(
                 "This answer has no null_score_difference: its model always answers. Leave the threshold out."
@@ -170,14 +165,8 @@ def span_columns(
     windows of a question compete; candidates with the same text count as one. If no combination is valid, all valid
     spans are searched for the best one.
 
-    Args:
-        windows: W windows with T tokens in total.
-        contexts: Q strings.
-        start_logits, end_logits: float (T,), aligned with the tokens of `windows.rows`.
-        options: how answers are selected.
-
-    Raises:
-        InputError: a logit is not a finite number.
+    The logits are float (T,), aligned with the T tokens of `windows.rows`. Raises `InputError` if one is not a finite
+    number.
     """
     found, nulls = zip(*best_spans(windows, contexts, start_logits, end_logits, options), strict=True)
     unused = ("", -1, -1, -np.inf, -np.inf)
@@ -195,29 +184,27 @@ def span_columns(
 
 def answers_of(arrays: Mapping[str, np.ndarray]) -> list[FoundAnswer]:
     """Returns the answers in the result of `answer_arrays`, whose places are characters."""
-    return [_found_answer(row, lambda starts, ends: zip(starts, ends, strict=True)) for row in rows_of(arrays)]
+    return [_found_answer(row) for row in rows_of(arrays)]
 
 
 def found_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[FoundAnswer] | None:
     """Returns the answers in the outputs of a served question answerer; None if the outputs are those of another task.
 
-    Args:
-        inputs: `context`, whose characters the answers count.
+    The answers count characters of the `context` in `inputs`.
     """
     if not arrays.keys() >= {"answer", "start", "end", "answers", "starts", "ends"} or "context" not in inputs:
         return None
-    return [
-        _found_answer(row, functools.partial(characters_of, context))
-        for row, context in zip(rows_of(arrays), inputs["context"], strict=True)
-    ]
+    rows = zip(rows_of(arrays), inputs["context"], strict=True)
+    return [_found_answer(row, context) for row, context in rows]
 
 
-def _found_answer(row: Mapping[str, Any], characters: Callable[..., Iterable[tuple]]) -> FoundAnswer:
-    """Returns one answer; `characters` returns pairs of characters from starts and ends."""
+def _found_answer(row: Mapping[str, Any], context: str | bytes | None = None) -> FoundAnswer:
+    """Returns the answer in a row, whose places are characters, or bytes of a context."""
 
     def places(starts, ends) -> list[tuple]:
         """Returns the first character and the one after the last; (None, None) where these are -1."""
-        found = zip(starts, characters(starts, ends), strict=True)
+        pairs = zip(starts, ends, strict=True) if context is None else characters_of(context, starts, ends)
+        found = zip(starts, pairs, strict=True)
         return [(int(start), int(end)) if at >= 0 else (None, None) for at, (start, end) in found]
 
     count = len(row["answers"])

@@ -18,16 +18,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class QuestionExamples(Examples):
-    """Questions about contexts, with or without answers.
-
-    Attributes:
-        ids: N distinct ids of the questions.
-        questions: N texts, none of them empty.
-        contexts: N texts, none of them empty. Questions about the same text repeat it.
-        answers: N lists of answers, empty for questions that the context does not answer; or None.
-        source: where the examples come from, for messages.
-        weights: N weights for training; or None.
-        may_be_empty: whether questions and contexts may be empty.
+    """N questions about contexts, with or without answers, and with or without weights for training.
 
     Raises:
         InputError: there are no questions, a text is empty, an id is there twice, or the lengths differ.
@@ -37,11 +28,11 @@ class QuestionExamples(Examples):
 
     ids: Sequence[str]
     questions: Sequence[str]
-    contexts: Sequence[str]
-    answers: Sequence[Sequence[Answer]] | None = None
-    source: str = "the examples"
+    contexts: Sequence[str]  # questions about the same text repeat it
+    answers: Sequence[Sequence[Answer]] | None = None  # no answers to a question that the context does not answer
+    source: str = "the examples"  # where the examples come from, for messages
     weights: Sequence[float] | None = None
-    may_be_empty: bool = False
+    may_be_empty: bool = False  # whether questions and contexts may be empty
 
     def __post_init__(self):
         if not self.questions:

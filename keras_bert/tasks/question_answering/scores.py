@@ -40,16 +40,12 @@ DEFAULT_NULL_THRESHOLD = 1.0
 def normalized_answer(text: str, language: str | None = None) -> str:
     """Normalises an answer for scoring: returns its words, separated by single spaces.
 
-    Args:
-        language: None for the rules of SQuAD, or a language of MLQA.
+    `language` is None for the rules of SQuAD, or a language of MLQA. Raises `InputError` for others.
 
     >>> normalized_answer("The  U.S., an island")
     'us island'
     >>> normalized_answer("《红楼梦》 1791", "zh")
     '红 楼 梦 1791'
-
-    Raises:
-        InputError: the language is not one of `LANGUAGES`.
     """
     text = text.lower()
     if language is None:
@@ -84,7 +80,6 @@ def score_question(
 
     Args:
         answers: the right answers; empty if the context does not answer the question, so that "" is right.
-        prediction: the predicted answer.
         as_in_1_1: whether to use the rules of SQuAD 1.1. They differ for answers that normalise to "", such as "the":
             these count as answers, with an F1 of 0.
         language: None for the rules of SQuAD, or a language of MLQA.
@@ -138,8 +133,7 @@ def squad_scores(
             for unknown ids are ignored.
         null_odds: question id -> score of no answer, to find the best thresholds; or None.
         null_threshold: a prediction counts as no answer if its `null_odds` exceed this.
-        as_in_1_1: whether to use the rules of SQuAD 1.1, see `score_question`.
-        language: None for the rules of SQuAD, or a language of MLQA.
+        as_in_1_1, language: see `score_question`.
 
     Returns:
         The keys of the script for 2.0: `exact` and `f1`, in percent, and `total`, the number of questions. The same
@@ -197,10 +191,9 @@ def best_threshold(
     Questions with equal odds are added one by one, as in the scripts, although no threshold divides them.
 
     Args:
-        answers: question id -> texts of its answers.
+        answers, null_odds: see `squad_scores`.
         predictions: question id -> predicted text, before any threshold is applied.
         earned: question id -> score of the prediction, 0 to 1.
-        null_odds: question id -> score of no answer.
     """
     current = best = float(sum(not texts for texts in answers.values()))
     names = sorted((name for name in null_odds if name in earned), key=null_odds.__getitem__)

@@ -8,9 +8,8 @@ from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, is_token, token_f
 from keras_bert.serving.graph.onnx_layers import dense
 from keras_bert.serving.graph.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.graph.signature_inputs import IDS, check_pairs, check_room, cut, model_inputs, signature
-from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
+from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers, graph_windows
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answer_windows import graph_windows
 from keras_bert.tasks.question_answering.model import PADDING_LOGIT
 from keras_bert.tasks.question_answering.rows import WindowOptions
 

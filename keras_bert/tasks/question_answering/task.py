@@ -1,22 +1,24 @@
 """The task of `SpanClassifier` on texts: answers questions by parts of their contexts."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import write_json
 from keras_bert.program.user_inputs import as_list, as_texts
 from keras_bert.records import features
 from keras_bert.tasks.base import ExampleRows, TextTask, text_task
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row
-from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.answers import FoundAnswer, answer_arrays, answers_of, span_columns
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
-from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
-from keras_bert.tasks.question_answering.scores import normalized_answer, squad_scores
+from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, locate_answers, make_windows
+from keras_bert.tasks.question_answering.scores import normalized_answer, score_question, squad_scores
+from keras_bert.tasks.report_files import write_table
 from keras_bert.tasks.served_values import byte_places
 
 # The score of an answer that is not there; its probability is 0.
@@ -150,8 +152,7 @@ class QuestionAnsweringTask(TextTask):
     def scores(
         self, examples: QuestionExamples, answers: Sequence[FoundAnswer], is_worst: bool = False
     ) -> dict[str, float]:
-        """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of SQuAD
-        2.0.
+        """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of 2.0.
 
         If the model may give no answer, they include the best scores over all thresholds and those thresholds:
         `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
@@ -278,3 +279,36 @@ class LoadedSpanClassifier:
         for name in ("start", "end", "starts", "ends"):
             arrays[name] = np.array([of_text[at] for of_text, at in zip(places, arrays[name], strict=True)])
         return arrays
+
+
+def write_answers(folder: str | os.PathLike, ids: Sequence[str], answers: Sequence[FoundAnswer]) -> None:
+    """Writes `predictions.json`, `nbest_predictions.json` and, if answers may be "none", `null_odds.json`."""
+    keys = ("text", "probability", "start_logit", "end_logit")
+    columns = {
+        "predictions": [answer.text for answer in answers],
+        "nbest_predictions": [[{key: getattr(one, key) for key in keys} for one in answer.nbest] for answer in answers],
+    }
+    odds = [answer.null_score_difference for answer in answers]
+    if None not in odds:
+        columns["null_odds"] = odds
+    for name, values in columns.items():
+        write_json(os.path.join(folder, f"{name}.json"), dict(zip(ids, values, strict=True)), indent=4)
+
+
+def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> None:
+    """Writes a TSV file of wrongly answered questions: id, question, right answers, answer, F1, probability.
+
+    The lowest F1 comes first; ties are sorted by probability, the highest first.
+    """
+    always = all(examples.answers)
+    rows = []
+    for number, answer in enumerate(answers):
+        right_answers = [right.text for right in examples.answers[number]]
+        score = score_question(right_answers, answer.text, as_in_1_1=always)
+        if not score.exact:
+            shown = " | ".join(dict.fromkeys(right_answers))
+            texts = (examples.ids[number], examples.questions[number], shown, answer.text)
+            rows.append((score.f1, answer.probability, [" ".join(text.split()) for text in texts]))
+    rows.sort(key=lambda row: (row[0], -row[1]))
+    header = ["id", "question", "answers", "predicted", "f1", "probability"]
+    write_table(path, header, ([*texts, f"{f1:.4f}", f"{probability:.4f}"] for f1, probability, texts in rows))

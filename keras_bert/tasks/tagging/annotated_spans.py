@@ -39,7 +39,9 @@ def is_span(value: Any) -> bool:
     return isinstance(value, (list, tuple, Mapping)) or all(hasattr(value, name) for name in Span._fields)
 
 
-def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False) -> list[Span]:
+def read_spans(
+    given: Any, text: Text, place: str, *, types: Collection[str] | None = None, may_overlap: bool = False
+) -> list[Span]:
     r"""Returns the spans of a text in ascending order.
 
     >>> read_spans([[4, 7, "PER"], {"start": 0, "end": 3, "label": "PER"}], "Ada Lee", "text 1")
@@ -50,12 +52,12 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
             `end_offset`, `type`, or `labels` with one type); or an `EntityAnswer`. Characters are Unicode code points.
             If an object has the `text` of its span too, and only UTF-16 units, or breaks \r\n that count as one
             character, lead to that text, they are converted.
-        text: the string, or the list of words.
         place: the place of the text, for messages.
+        types: the types that a model knows; None for any.
 
     Raises:
         InputError: a span has another form, is empty, reversed, not inside the text or not at its own `text`, has no
-            type, or overlaps another.
+            known type, or overlaps another.
     """
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{place}: the spans must be a list. Received: {given!r:.100}")
@@ -66,6 +68,10 @@ def read_spans(given: Any, text: Text, place: str, *, may_overlap: bool = False)
                 f"{place}: the spans {_shown(first, text)} and {_shown(second, text)} overlap, but a word has one tag. "
                 "Remove or shorten one of them."
             )
+    wrong = next((span for span in spans if types is not None and span.type not in types), None)
+    if wrong is not None:
+        known = ", ".join(sorted(types)) or "none: its labels mark no entities"
+        raise InputError(f"{place}: the span {_shown(wrong, text)} has a type that the model does not know: {known}")
     return spans
 
 
@@ -79,15 +85,13 @@ def sentences_of_spans(
 ) -> TaggedSentences:
     """Returns texts as words with tags in BIO, and a note about spans that do not fall on words.
 
+    Raises `InputError` if a string has no words, such as one of control characters.
+
     Args:
         texts: N strings, none of them blank, or lists of words.
         spans: N results of `read_spans`; None for texts without tags.
-        source, locations: see `TaggedSentences`.
         words: N lists of the characters `start:end` of each word of a string; None where `words_of_text` finds them.
-        **others: further attributes of the sentences.
-
-    Raises:
-        InputError: a string has no words, such as one of control characters.
+        source, locations, **others: see `TaggedSentences`.
     """
     found: dict[str, list] = {"words": [], "texts": [], "spans": []}
     tags, misfits = [], []
@@ -113,22 +117,13 @@ def sentences_of_spans(
     )
 
 
-def check_types(spans: Sequence[Span], known: Collection[str], text: Text, place: str) -> None:
-    """Raises `InputError` for the first span whose type a model does not know."""
-    wrong = next((span for span in spans if span.type not in known), None)
-    if wrong is not None:
-        types = ", ".join(sorted(known)) or "none: its labels mark no entities"
-        raise InputError(f"{place}: the span {_shown(wrong, text)} has a type that the model does not know: {types}")
-
-
 def labels_of_spans(spans: Sequence[Sequence[Any]]) -> list[str]:
     """Returns the labels of a tagger for the types of spans, in BIO, O first.
 
     >>> labels_of_spans([[[0, 3, "PER"]], []])
     ['O', 'B-PER', 'I-PER']
 
-    Args:
-        spans: a list of spans for each text, in the forms of `read_spans`.
+    Each text has a list of spans, in the forms of `read_spans`.
     """
     types = {_parts(span, "a span")[2] for one in spans for span in one}
     return tag_order([OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in "BI")])
@@ -159,7 +154,9 @@ def _read_span(one: Any, text: Text, place: str) -> Span:
         raise InputError(f"{place}: start and end must be whole numbers. Received: {one!r:.200}")
     span = Span(int(start), int(end), kind)
     if isinstance(quoted, str) and isinstance(text, str) and not _is_at(span, text, quoted):
-        converted = next((other for other in _in_code_points(span, text) if _is_at(other, text, quoted)), None)
+        counted = [[bisect.bisect_left(starts, offset) for offset in span[:2]] for starts in _starts_in_tools(text)]
+        others = (Span(*offsets, kind) for offsets in counted)
+        converted = next((other for other in others if _is_at(other, text, quoted)), None)
         if converted is None:
             found = text[max(span.start, 0) : max(span.end, 0)]
             raise InputError(
@@ -201,15 +198,12 @@ def _is_at(span: Span, text: str, quoted: str) -> bool:
     return "".join(found.split()) == "".join(quoted.replace("\\n", "\n").split())
 
 
-def _in_code_points(span: Span, text: str) -> Iterator[Span]:
-    r"""Yields a span for each way to count of annotation tools: in UTF-16 units, \r\n as one character, or both."""
-    for starts in _starts_in_tools(text):
-        yield span._replace(start=bisect.bisect_left(starts, span.start), end=bisect.bisect_left(starts, span.end))
-
-
 @functools.lru_cache(maxsize=1)
 def _starts_in_tools(text: str) -> list[list[int]]:
-    """Returns, for each way to count, the place of each character, and of the end of the text."""
+    r"""Returns the place of each character, and of the end of the text, for each way to count of annotation tools.
+
+    They count in UTF-16 units, \r\n as one character, or both.
+    """
     doubled = [character > "\uffff" for character in text]
     joined = [pair == ("\r", "\n") for pair in itertools.pairwise(text + " ")]
     none = [False] * len(text)

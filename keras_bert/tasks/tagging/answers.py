@@ -104,13 +104,11 @@ def tag_answers(
     labels: TagLabels,
     allowed: np.ndarray | None = None,
 ) -> list[TagsAnswer]:
-    """Returns an answer for each sentence.
+    """Returns an answer for each of N sentences.
 
     Args:
         logits: float `[W, labels]`, the outputs of the model for the first token of each word.
         word_splits: int `[N + 1]`. The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
-        sentences: the N sentences.
-        labels: the labels of the model.
         allowed: the result of `allowed_transitions`.
     """
     logits = logits.astype(np.float64)
@@ -126,9 +124,8 @@ def tag_answers(
 def tags_answers(arrays: Mapping[str, np.ndarray], inputs: Mapping) -> list[TagsAnswer] | None:
     """Returns the answers in the outputs of a served tagger; None if the outputs are those of another task.
 
-    Args:
-        arrays: the outputs of the signature `serving_default`, or of `words`.
-        inputs: of `serving_default`, `text`, whose characters the answers count; of `words`, `words` and `num_words`.
+    The inputs of the signature `serving_default` are `text`, whose characters the answers count; those of `words` are
+    `words` and `num_words`.
     """
     if arrays.keys() >= {"tags", "probabilities"} and "words" in inputs:
         rows = zip(rows_of(arrays), inputs["words"], inputs["num_words"], strict=True)

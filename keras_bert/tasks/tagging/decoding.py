@@ -19,14 +19,8 @@ DECODING = Allowed(str, choices=(VITERBI, INDEPENDENT))
 def allowed_transitions(labels: TagLabels, decoding: str) -> np.ndarray | None:
     """Returns which label may follow which, bool `[L + 1, L + 1]`; None if each word is decoded by itself.
 
-    The last row stands for the beginning of a sentence, and the last column for its end.
-
-    Args:
-        labels: the L labels of the model.
-        decoding: `viterbi` or `independent`.
-
-    Raises:
-        InputError: the labels mark no entities, or one of them can be in no allowed sequence.
+    The last row stands for the beginning of a sentence, and the last column for its end. Raises `InputError` if the L
+    labels mark no entities, or if one of them can be in no allowed sequence.
     """
     DECODING.checked("decoding", decoding)
     scheme = labels.scheme
@@ -63,12 +57,9 @@ def _may_follow(left: tuple[str, str], right: tuple[str, str], scheme: TagScheme
 
 
 def decode_tags(logits: np.ndarray, word_splits: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-    """Returns the label of each word, int `[W]`.
+    """Returns the label of each word, int `[W]`, from logits, float64 `[W, L]`, and `allowed_transitions`.
 
-    Args:
-        logits: float64 `[W, L]`.
-        word_splits: int `[N + 1]`. The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
-        allowed: the result of `allowed_transitions`.
+    The words of sentence n are at `word_splits[n]:word_splits[n + 1]`; these are int `[N + 1]`.
     """
     best = logits.argmax(axis=1)
     if allowed is None:

@@ -15,21 +15,7 @@ _FEW_WORDS = 50
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentences(Examples):
-    """Sentences in words, with or without tags.
-
-    Attributes:
-        words: N lists of words, none of them empty.
-        tags: N lists with a tag per word; or None.
-        documents: N ascending document numbers; None for one document.
-        source: where the examples come from, for messages.
-        locations: N locations of sentences, for messages, such as "line 12"; None for "sentence 3".
-        weights: N weights for training, 0 or more; or None.
-        texts: N plain texts that the words were found in, None for sentences that were given as words; or None if all
-            were given as words.
-        spans: with `texts`: N lists of the characters `start:end` of each word in its text.
-        span_key: with `texts`: the name under which predicted spans are written, "label" for triples as Doccano has
-            them, or "spans" for objects as spaCy and Prodigy have them.
-        notes: sentences that report what was changed when the examples were read.
+    """N sentences in words, with or without tags, and with or without weights for training.
 
     Raises:
         InputError: there are no sentences, a word or a sentence is empty, the lengths differ, or a weight is invalid.
@@ -38,25 +24,25 @@ class TaggedSentences(Examples):
     per_example = ("words", "tags", "documents", "locations", "weights", "texts", "spans")
 
     words: Sequence[Sequence[str]]
-    tags: Sequence[Sequence[str]] | None = None
-    documents: Sequence[int] | None = None
-    source: str = "the examples"
-    locations: Sequence[str] | None = None
-    weights: Sequence[float] | None = None
-    texts: Sequence[str | None] | None = None
-    spans: Sequence[Sequence[tuple[int, int]] | None] | None = None
+    tags: Sequence[Sequence[str]] | None = None  # a tag per word
+    documents: Sequence[int] | None = None  # ascending numbers; None for one document
+    source: str = "the examples"  # where the examples come from, for messages
+    locations: Sequence[str] | None = None  # for messages, such as "line 12"; None for "sentence 3"
+    weights: Sequence[float] | None = None  # 0 or more
+    texts: Sequence[str | None] | None = None  # the plain texts that words were found in; None where words were given
+    spans: Sequence[Sequence[tuple[int, int]] | None] | None = None  # the characters `start:end` of each word in these
+    # The name for predicted spans: "label" for triples, as Doccano has them, "spans" for objects of spaCy and Prodigy.
     span_key: str = "label"
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what was changed when the examples were read
 
     def __post_init__(self):
         if not self.words:
             raise InputError(f"{self.source}: there is no sentence.")
-        if self.weights is not None:
-            if len(self.weights) != len(self.words):
-                raise InputError(f"{self.source}: {len(self.words)} sentences but {len(self.weights)} weights.")
-            check_weights(self)
-        if self.tags is not None and len(self.tags) != len(self.words):
-            raise InputError(f"{self.source}: {len(self.words)} sentences but tags of {len(self.tags)}.")
+        for name in ("weights", "tags"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.words):
+                raise InputError(f"{self.source}: {len(self.words)} sentences but {name} of {len(values)}.")
+        check_weights(self)
         for number, words in enumerate(self.words):
             if not words or not all(word.strip() for word in words):
                 raise InputError(f"{self.source}: {self.place(number)} has no words, or an empty one.")
@@ -87,12 +73,8 @@ class TaggedSentences(Examples):
 def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_schemes.TagScheme | None, list[str]]:
     """Makes entity tags valid: converts IOB1 to BIO, and adds a missing B- to the first word of an entity.
 
-    Returns:
-        The sentences, the scheme of their tags (None if they mark no entities), and sentences that report changes and
-        suspicious data.
-
-    Raises:
-        InputError: the tags are of several schemes, or words and tags are swapped.
+    Returns the sentences, the scheme of their tags (None if they mark no entities), and notes about changes and
+    suspicious data. Raises `InputError` if the tags are of several schemes, or words and tags are swapped.
     """
     notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
@@ -164,13 +146,10 @@ def _some(values: Sequence[str]) -> str:
 
 
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
-    """Converts the entity tags of sentences to a scheme.
+    """Converts the entity tags of sentences to a scheme. Raises `InputError` if they are of several schemes.
 
     Tags that mark no entities are unchanged. If `scheme` is None, all tags are unchanged. Tags in another spelling are
     read as by `canonical_tags`.
-
-    Raises:
-        InputError: the tags are of several schemes.
     """
     if scheme is None or tag_schemes.find_scheme(sentences.all_tags, sentences.source) is None:
         return sentences
@@ -188,10 +167,8 @@ def for_labels(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> Tag
 def label_ids(sentences: TaggedSentences, labels: tag_schemes.TagLabels) -> list[list[int]]:
     """Returns the index of every tag among the labels of a tagger; the tags may be of another scheme.
 
-    A tagger of IOB1 may lack the B- of a type, which is rare there: I- takes its place.
-
-    Raises:
-        InputError: a tag is not among the labels, or the tags are of several schemes.
+    A tagger of IOB1 may lack the B- of a type, which is rare there: I- takes its place. Raises `InputError` if a tag is
+    not among the labels, or if the tags are of several schemes.
     """
     sentences = in_scheme(for_labels(sentences, labels), labels.scheme)
     if labels.scheme == tag_schemes.IOB1:
@@ -211,12 +188,10 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
     """Returns the labels of a tagger for these sentences, O first.
 
     For entities, all tags of the scheme are labels: `I-LOC` is a label even if only `B-LOC` occurs. IOB1 counts as BIO.
+    Raises `InputError` if there are no tags, all are the same, or they are of several schemes.
 
     >>> labels_of(TaggedSentences([["Ada", "wrote"]], [["B-PER", "O"]]))
     ['O', 'B-PER', 'I-PER']
-
-    Raises:
-        InputError: there are no tags, all are the same, or they are of several schemes.
     """
     found = set(sentences.all_tags)
     if len(found) < 2:
@@ -232,11 +207,7 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
 
 
 def tag_ids(sentences: TaggedSentences, labels: Sequence[str]) -> list[list[int]]:
-    """Returns the index in `labels` of every tag.
-
-    Raises:
-        InputError: a tag is not in `labels`.
-    """
+    """Returns the index in `labels` of every tag. Raises `InputError` if a tag is not in `labels`."""
     ids = {label: number for number, label in enumerate(labels)}
     result = []
     for number, tags in enumerate(sentences.tags):

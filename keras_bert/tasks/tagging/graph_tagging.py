@@ -163,32 +163,18 @@ _NO_TYPE = -1
 
 
 class Entities(NamedTuple):
-    """E entities of sentences with W words.
+    """E entities of sentences with W words, which are numbered through all sentences."""
 
-    Attributes:
-        firsts, ends: int64 (E,), the first word of each entity and the word after its last, numbered through all
-            sentences.
-        types: strings (E,).
-        probabilities: float64 (E,), the probability of the type, averaged over the words.
-        numbers: int32 (words in entities,), the entity of each word that is in one.
-        is_inside: bool (W,), whether a word is in an entity.
-    """
-
-    firsts: tf.Tensor
-    ends: tf.Tensor
-    types: tf.Tensor
-    probabilities: tf.Tensor
-    numbers: tf.Tensor
-    is_inside: tf.Tensor
+    firsts: tf.Tensor  # int64 (E,), the first word of each entity
+    ends: tf.Tensor  # int64 (E,), the word after its last
+    types: tf.Tensor  # strings (E,)
+    probabilities: tf.Tensor  # float64 (E,), the probability of the type, averaged over the words
+    numbers: tf.Tensor  # int32 (words in entities,), the entity of each word that is in one
+    is_inside: tf.Tensor  # bool (W,), whether a word is in an entity
 
 
 class EntityReader:
-    """Reads entities from the labels of a model.
-
-    Args:
-        labels: the L labels of a model.
-        scheme: the scheme of the labels.
-    """
+    """Reads entities from the L labels of a model, which are in one scheme."""
 
     def __init__(self, labels: Sequence[str], scheme: TagScheme):
         self._types = sorted({entity.type for label in labels for entity in read_entities([label])})
@@ -206,10 +192,8 @@ class EntityReader:
     def __call__(self, label_ids: tf.Tensor, probabilities: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, Entities]:
         """Returns the corrected tags of words, strings (W,), and their entities.
 
-        Args:
-            label_ids: int (W,), the most probable label of each word.
-            probabilities: float64 (W, L).
-            rows: int (W,), the sentence of each word, ascending.
+        Each word has its most probable label, int (W,), probabilities, float64 (W, L), and the number of its sentence,
+        int (W,), ascending.
         """
         types = tf.gather(self._type, label_ids)
         is_inside = types >= 0

@@ -1,20 +1,13 @@
 """The evaluation report of a tagger: scores of each entity type, and the worst errors; and its tags as a CoNLL file."""
 
-import dataclasses
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from keras_bert.tasks.classification.scores import SCORES_OF_LABELS, label_table
-from keras_bert.tasks.report_files import (
-    aligned,
-    draw_labels,
-    write_errors,
-    write_table,
-    write_text,
-)
+from keras_bert.tasks.classification.scores import SCORES_OF_LABELS
+from keras_bert.tasks.report_files import aligned, draw_labels, write_errors, write_table, write_text
 from keras_bert.tasks.tagging.examples import TaggedSentences
-from keras_bert.tasks.tagging.scores import TagLists, entity_scores
+from keras_bert.tasks.tagging.scores import TagLists, count_table, entity_scores
 from keras_bert.tasks.tagging.tag_schemes import find_scheme, read_entities
 
 _HEADER = ("type", *SCORES_OF_LABELS)
@@ -28,7 +21,7 @@ def write_tag_report(
     losses: Sequence[float],
     scores: Mapping[str, float],
 ) -> None:
-    """Writes the report on a tagger.
+    """Writes the report on a tagger. Existing files are replaced.
 
         report.txt       scores and the table, for people
         entities.tsv     precision, recall and F1 of each type, then micro and macro
@@ -37,20 +30,17 @@ def write_tag_report(
 
     If tags mark no entities, tags.tsv and tags.png are written instead of the entity files, with a line for each tag.
 
+    Raises `InputError` if the files cannot be written.
+
     Args:
-        folder: the folder to write to. Existing files are replaced.
-        words: N lists of words.
-        gold, predicted: N lists of tags.
+        words, gold, predicted: N lists of words, and of their tags.
         losses: N losses.
         scores: name -> value, the first lines of `report.txt`.
-
-    Raises:
-        InputError: the files cannot be written.
     """
     marks_entities = find_scheme(tag for tags in (*gold, *predicted) for tag in tags) is not None
     if marks_entities:
         name, describe = "entities", _entities_in_words
-        table = [list(dataclasses.astuple(row)) for row in entity_scores(gold, predicted).rows]
+        table = entity_scores(gold, predicted).rows
     else:
         name, describe, table = "tags", _wrong_words, _tag_table(gold, predicted)
     write_table(os.path.join(folder, f"{name}.tsv"), _HEADER, table)
@@ -74,9 +64,7 @@ def _tag_table(gold: TagLists, predicted: TagLists) -> list[list]:
     """Returns the rows of the table for tags that mark no entities, counted by word."""
     pairs = [pair for tags in zip(gold, predicted, strict=True) for pair in zip(*tags, strict=True)]
     right = Counter(one for one, other in pairs if one == other)
-    occurs, guessed = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    tags = sorted(occurs | guessed)
-    return label_table(tags, *([counts[tag] for tag in tags] for counts in (right, guessed, occurs)), undefined=0.0)
+    return count_table(right, Counter(other for _, other in pairs), Counter(one for one, _ in pairs))
 
 
 def _entities_in_words(words: Sequence[str], tags: Sequence[str], _: Sequence[str]) -> str:

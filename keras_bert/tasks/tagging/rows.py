@@ -38,17 +38,13 @@ def tagged_rows(
         words: N lists of words.
         tags: N lists of label ids; None gives the first pieces the label 0, so that they can be found.
         tokenizer: a `GraphForm` or a `PythonForm`.
-        max_seq_length: tokens in a row, at least 3.
-        first_sentence_id: the number of the first sentence.
+        max_seq_length: tokens in a row. Below 3 raises `InputError`.
         doc_stride: the largest number of pieces between the beginnings of two rows of a sentence, unless a single word
             has more; None cuts into rows that do not overlap.
 
     Returns:
         rows of `input_ids`, `segment_ids` and `label_ids`, with the labels `sentence_id` and `sub_sentence_id`, int64
         (rows, 1); and a `Counter` of `cut_sentences` and `unknown_words`.
-
-    Raises:
-        InputError: `max_seq_length` is below 3.
 
     Reference: TF Model Garden `tagging_data_lib.py`.
     """
@@ -123,12 +119,9 @@ def rows_with_most_context(first_words: np.ndarray, stop_words: np.ndarray, piec
     >>> rows_with_most_context(np.array([0, 2]), np.array([5, 6]), np.arange(7)).tolist()
     [0, 0, 0, 0, 1, 1]
 
-    Args:
-        first_words, stop_words: int64 (rows,). Row r has the words `first_words[r]:stop_words[r]`.
-        piece_splits: int64 (words + 1,). Word w has the pieces `piece_splits[w]:piece_splits[w + 1]`.
-
-    Returns:
-        int64 (words,), in ascending order for the rows of sentences one after the other.
+    Row r has the words `first_words[r]:stop_words[r]`, int64 (rows,) both, and word w the pieces
+    `piece_splits[w]:piece_splits[w + 1]`, int64 (words + 1,). The result, int64 (words,), is in ascending order for the
+    rows of sentences one after the other.
 
     Reference: google-research/bert `run_squad.py` `_check_is_max_context`.
     """

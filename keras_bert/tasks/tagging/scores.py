@@ -1,12 +1,12 @@
 """The official score of named entities: F1 over whole entities, as conlleval counts it.
 
-A predicted entity is right if its type, start and end are right. The tags may be in any scheme, see
-`tasks/tagging/tag_schemes.py`. The scores equal those of seqeval, which papers report; a test compares them.
+A predicted entity is right if its type, start and end are right. The scores equal those of seqeval, which papers
+report; a test compares them.
 """
 
-import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.scores import label_table
@@ -15,38 +15,24 @@ from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, canonical_tags
 TagLists = Sequence[Sequence[str]]
 
 
-@dataclasses.dataclass(frozen=True)
-class EntityScore:
-    """How well the entities of a type, or of all, were found.
+class EntityScore(NamedTuple):
+    """How well the entities of a type, or of all, were found."""
 
-    Attributes:
-        name: the type; "micro" or "macro" for all types.
-        support: number of gold entities.
-        predicted: number of predicted entities, right or wrong.
-    """
-
-    name: str
+    name: str  # the type; "micro" or "macro" for all types
     precision: float
     recall: float
     f1: float
-    support: int
-    predicted: int
+    support: int  # the number of gold entities
+    predicted: int  # the number of predicted entities, right or wrong
 
 
-@dataclasses.dataclass(frozen=True)
-class EntityScores:
-    """The scores of each type, in alphabetical order, and of all types together.
-
-    Attributes:
-        micro: scores over all entities; its F1 is the official score.
-        macro: means over the types.
-        accuracy: share of the words with the right tag.
-    """
+class EntityScores(NamedTuple):
+    """The scores of each type, in alphabetical order, and of all types together."""
 
     types: tuple[EntityScore, ...]
-    micro: EntityScore
-    macro: EntityScore
-    accuracy: float
+    micro: EntityScore  # over all entities; its F1 is the official score
+    macro: EntityScore  # the means over the types
+    accuracy: float  # the share of the words with the right tag
 
     @property
     def rows(self) -> list[EntityScore]:
@@ -55,11 +41,10 @@ class EntityScores:
 
 
 def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
-    """Compares tags that mark entities.
+    """Compares tags that mark entities. Predicted sequences may be invalid.
 
     Args:
-        gold: N lists of tags, in any scheme of `tasks/tagging/tag_schemes.py`, including IOB1.
-        predicted: N lists of predicted tags; the sequences may be invalid, and in another scheme.
+        gold, predicted: N lists of tags, each in any scheme of `tasks/tagging/tag_schemes.py`, including IOB1.
 
     Raises:
         InputError: there are no sentences, the numbers of tags differ, or tags mark no entities.
@@ -70,22 +55,25 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
     """
     _check_pairs(gold, predicted)
     read = [_entities(gold, "the right tags"), _entities(predicted, "the predicted tags")]
-    gold_entities, predicted_entities = (
+    support, found = (
         {(number, entity) for number, entities in enumerate(side) for entity in entities} for side in read
     )
-    support, found = _count_by_type(gold_entities), _count_by_type(predicted_entities)
-    correct = _count_by_type(gold_entities & predicted_entities)
-    types = tuple(
-        _score(name, correct[name], support[name], found[name]) for name in sorted(support.keys() | found.keys())
-    )
-    micro = _score("micro", correct.total(), support.total(), found.total())
+    counts = [Counter(entity.type for _, entity in entities) for entities in (support & found, found, support)]
+    types = tuple(EntityScore(*row) for row in count_table(*counts))
+    [micro] = count_table(*(Counter(micro=count.total()) for count in counts))
     precision, recall, f1 = (
         sum(getattr(one, figure) for one in types) / len(types) if types else 0.0
         for figure in ("precision", "recall", "f1")
     )
-    macro = EntityScore("macro", precision, recall, f1, micro.support, micro.predicted)
+    macro = EntityScore("macro", precision, recall, f1, len(support), len(found))
     in_bio = [[write_tags(*pair) for pair in zip(side, map(len, gold), strict=True)] for side in read]
-    return EntityScores(types, micro, macro, tag_accuracy(*in_bio))
+    return EntityScores(types, EntityScore(*micro), macro, tag_accuracy(*in_bio))
+
+
+def count_table(right: Counter[str], predicted: Counter[str], gold: Counter[str]) -> list[list]:
+    """Returns the `label_table` of counted names, in alphabetical order; 0 / 0 counts as 0, as in conlleval."""
+    names = sorted(predicted.keys() | gold.keys())
+    return label_table(names, *([counts[name] for name in names] for counts in (right, predicted, gold)), undefined=0.0)
 
 
 def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
@@ -106,16 +94,6 @@ def _entities(tags_of_sentences: TagLists, source: str) -> list[list[Entity]]:
         )
     names = canonical_tags(all_tags)
     return [read_entities([names[tag] for tag in tags]) for tags in tags_of_sentences]
-
-
-def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
-    return Counter(entity.type for _, entity in entities)
-
-
-def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
-    """Returns precision, recall and F1; 0 / 0 counts as 0, as in conlleval."""
-    [row] = label_table([name], [correct], [predicted], [support], undefined=0.0)
-    return EntityScore(*row)
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:

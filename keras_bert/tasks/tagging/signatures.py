@@ -37,7 +37,6 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     too, and returns `outputs`, float32 `[B, S, L]`: logits, which are the least for labels that no word may get.
     """
     check_room(options, 1, model.vocabulary)
-
     is_answer = TagLabels.of(model.labels).is_answer
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
@@ -108,7 +107,7 @@ def _of_texts(tag):
             "ends": tf.gather(found.ends.values, lasts),
             "probabilities": entities["probabilities"],
         }
-        return _in_rows(values, _entity_splits(firsts, splits))
+        return _in_rows(values, tf.searchsorted(firsts, splits, out_type=tf.int64))
 
     return tag_text
 
@@ -125,7 +124,7 @@ def _of_words(tag):
         outputs = _in_rows({"tags": tags, "probabilities": probabilities}, splits, tf.shape(words)[1])
         if not entities:
             return outputs
-        entity_splits = _entity_splits(entities["firsts"], splits)
+        entity_splits = tf.searchsorted(entities["firsts"], splits, out_type=tf.int64)
         sentence_firsts = tf.repeat(splits[:-1], entity_splits[1:] - entity_splits[:-1])
         inside = tf.boolean_mask(flat, entities["is_inside"])
         values = {
@@ -167,11 +166,6 @@ def _of_tokens(logits_of, labels, max_seq_length: int) -> dict:
         return {"outputs": padded_logits(input_ids, lengths)[0]}
 
     return {"tokens": tag_tokens, RAW_OUTPUTS: raw_outputs}
-
-
-def _entity_splits(firsts, splits):
-    """Returns the splits of entities by sentence, int64 `[B + 1]`, from the first word of each entity."""
-    return tf.searchsorted(firsts, splits, out_type=tf.int64)
 
 
 def _in_rows(values: dict, splits, width=None) -> dict:

@@ -156,11 +156,10 @@ def _canonical(tags: set[str], has_outside: bool) -> dict[str, str]:
 
 
 def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme | None:
-    """Returns the scheme of tags (BIO also for IOB1), or None if they mark no entities (NOUN, VERB). The tags may be in
-    any spelling of `canonical_tags`.
+    """Returns the scheme of tags (BIO also for IOB1), or None if they mark no entities (NOUN, VERB).
 
-    Raises:
-        InputError: the tags are of several schemes, or only some of them mark entities.
+    The tags may be in any spelling of `canonical_tags`. Raises `InputError` if they are of several schemes, or if only
+    some of them mark entities.
     """
     tags = set(canonical_tags(tags).values()) - {OUTSIDE}
     matches = [_TAG.fullmatch(tag) for tag in tags]
@@ -212,19 +211,12 @@ def tag_order(tags: Iterable[str]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class TagLabels:
-    """The labels of a tagger.
+    """The labels of a tagger."""
 
-    Attributes:
-        labels: the L labels as the model has them.
-        names: the same in the spelling of `canonical_tags`.
-        is_answer: whether a word may get the label. Old taggers have labels for other tokens: X, [CLS], [PAD].
-        scheme: the scheme of the labels, also `IOB1`; None if they mark no entities.
-    """
-
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
-    is_answer: tuple[bool, ...]
-    scheme: TagScheme | None
+    labels: tuple[str, ...]  # as the model has them
+    names: tuple[str, ...]  # in the spelling of `canonical_tags`
+    is_answer: tuple[bool, ...]  # whether a word may get the label. Old taggers have others: X, [CLS], [PAD]
+    scheme: TagScheme | None  # also IOB1; None if the labels mark no entities
 
     @classmethod
     def of(cls, labels: Sequence[str], source: str = "the labels of the model") -> "TagLabels":

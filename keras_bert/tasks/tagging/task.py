@@ -31,17 +31,11 @@ from keras_bert.tokenization.text_words import words_of_text
 
 @dataclasses.dataclass(frozen=True)
 class SentenceRows(ExampleRows):
-    """The rows of sentences, and the positions of their words among the tokens.
+    """The rows of sentences, and the positions of their words among the tokens."""
 
-    Attributes:
-        first_tokens: int64 (words of all sentences,), the index of each word's first token.
-        word_splits: int64 (N + 1,). The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
-        length: the largest number of tokens in a row.
-    """
-
-    first_tokens: np.ndarray = None
-    word_splits: np.ndarray = None
-    length: int = 0
+    first_tokens: np.ndarray = None  # int64 (words of all sentences,), the index of each word's first token
+    word_splits: np.ndarray = None  # int64 (N + 1,), where the words of each sentence begin and end
+    length: int = 0  # the largest number of tokens in a row
 
 
 class TaggingTask(TextTask):
@@ -75,7 +69,8 @@ class TaggingTask(TextTask):
         if y is None:
             return self._of_texts(given, None, sample_weight)
         y = as_list(y, "tags")
-        if _are_spans(y) and (any(y) or any(isinstance(text, str) for text in given)):
+        are_spans = all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
+        if are_spans and (any(y) or any(isinstance(text, str) for text in given)):
             return self._of_texts(given, y, sample_weight)
         for number, words in enumerate(given, start=1):
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -103,8 +98,7 @@ class TaggingTask(TextTask):
             types = {name[2:] for name in names if self.labels.scheme and name != tag_schemes.OUTSIDE}
             read = []
             for number, (text, its_spans) in enumerate(zip(texts, spans, strict=True), start=1):
-                read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}"))
-                annotated_spans.check_types(read[-1], types, text, f"Text {number}")
+                read.append(annotated_spans.read_spans(its_spans, text, f"Text {number}", types=types))
         source = "the texts" if spans is None else "the examples"
         return annotated_spans.sentences_of_spans(texts, read, source, weights=weights)
 
@@ -227,10 +221,6 @@ class TaggingTask(TextTask):
             path = os.path.join(folder, f"{name}_predictions.jsonl")
             write_lines(path, annotated_spans.span_lines(examples, answered.answers))
             print(f"{path}: the texts with the predicted spans, to be corrected and trained on")
-
-
-def _are_spans(y: list) -> bool:
-    return all(isinstance(values, list) and all(map(annotated_spans.is_span, values)) for values in y)
 
 
 def _word_and_tag(target, words: Sequence[str]) -> tuple[int, str]:

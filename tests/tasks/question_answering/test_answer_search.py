@@ -11,9 +11,8 @@ import tiny
 from generated_texts import generated_texts
 from span_answers import assert_served_answers
 
-from keras_bert.tasks.question_answering.answer_search import ContextTokens, find_answers
+from keras_bert.tasks.question_answering.answer_search import ContextTokens, context_tokens, find_answers, graph_windows
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.answer_windows import context_tokens, graph_windows
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
