@@ -164,13 +164,7 @@ def token_features(
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
-    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do.
-
-    Args:
-        model: a model with a vocabulary.
-        texts: strings, or pairs of strings.
-        max_seq_length: the largest number of tokens in a row; None for the number of the model's positions.
-    """
+    """Yields the tokens of texts, or of pairs `(text, text)`, cut as by Google's scripts; None: to all positions."""
     for rows, *_ in _parts(model, texts, max_seq_length):
         ids, segment_ids = (rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS))
         for first, last in itertools.pairwise(rows.splits.tolist()):

@@ -112,15 +112,9 @@ def draw_points(
     labels: Mapping[int, str],
     title: str,
 ) -> None:
-    """Draws points in the colours of their groups, some of them with their name, and a legend below.
+    """Draws points, float (N, 2), in the colours of their groups, int (N,), some with their name, and a legend below.
 
-    Args:
-        axis: of matplotlib, alone in its figure.
-        names: N names.
-        coordinates: float (N, 2).
-        groups: int (N,).
-        labels: group -> its label in the legend; the points of other groups are grey.
-        title: of the picture.
+    The legend has `labels`, group -> label. The points of other groups are grey.
     """
     axis.set_title(title, loc="left", parse_math=False)
     axis.margins(x=0.18)

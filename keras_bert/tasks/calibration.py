@@ -160,14 +160,10 @@ def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num
 
 
 def write_reliability(folder: str | os.PathLike, answered: Answered) -> None:
-    """Writes how often answers are right, beside how probable they are, if they have probabilities.
+    """Writes how often answers are right, beside how probable they are, if they have probabilities and labels.
 
-        reliability.txt   the expected calibration error, and a line for each bin
-        reliability.png   the bins as a picture
-
-    Args:
-        folder: the folder to write to. Existing files are replaced.
-        answered: examples with labels, and the model's outputs.
+    reliability.txt   the expected calibration error, and a line for each bin
+    reliability.png   the bins as a picture
     """
     logits, gold = _logits_and_labels(answered)
     if logits is None or gold is None:

@@ -99,11 +99,7 @@ def distill(
 
 
 def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
-    """Returns the logits of a teacher for N examples, float32 (N, labels), in the order of the student's labels.
-
-    Raises:
-        InputError: teacher and student differ in labels or `problem_type`, or a logit is not a finite number.
-    """
+    """Returns the logits of a teacher for N examples, float32 (N, labels), in the order of the student's labels."""
     order = label_order(teacher, student)
     task = text_task(teacher)
     positions = teacher.config.max_sequence_length

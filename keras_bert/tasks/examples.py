@@ -42,11 +42,7 @@ class Examples:
 
 
 def check_examples(examples: Examples) -> None:
-    """Checks the columns of examples.
-
-    Raises:
-        InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
-    """
+    """Raises `InputError`: there is no example, a column has fewer or more values, or a weight is not valid."""
     if not len(examples):
         raise InputError(f"{examples.source}: there is no example.")
     for name in examples.per_example:
@@ -114,14 +110,7 @@ class TextExamples(Examples):
 
 
 def part_of(examples: Any, names: Sequence[str], first: int, stop: int, **others: Any) -> Any:
-    """Returns a part of examples.
-
-    Args:
-        examples: a dataclass.
-        names: its attributes that have a value for each example, or are None.
-        first, stop: the part has the examples `first:stop`.
-        **others: values of further attributes for the part.
-    """
+    """Returns the examples `first:stop`: this part of the columns `names`, some may be None, and `others` as given."""
     found = {name: getattr(examples, name) for name in names}
     parts = {name: values[first:stop] for name, values in found.items() if values is not None}
     return dataclasses.replace(examples, **parts, **others)

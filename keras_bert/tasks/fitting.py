@@ -42,19 +42,10 @@ def fit_texts(
     teacher=None,
     **keras_options,
 ):
-    """Trains a model on texts.
+    """Trains a model on texts, and returns the `History` of Keras.
 
-    The arguments are those of `fit` of task models; `keras_options` are those that `keras.Model.fit` gets.
-
-    XLA is disabled, even if `compile` enabled it: it would compile anew for each batch length.
-
-    With a `teacher`, `tasks.distillation.distill` trains, which gets `keras_options` with its own options.
-
-    Returns:
-        The `History` of Keras.
-
-    Raises:
-        InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
+    The arguments and errors are those of `TextModel.fit`; `keras_options` are those that `keras.Model.fit` gets. With a
+    `teacher`, `tasks.distillation.distill` trains, which gets `keras_options` with its own options.
     """
     if teacher is not None:
         from keras_bert.tasks.distillation import distill
@@ -123,11 +114,7 @@ def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
 
 
 def _validation_parts(task: TextTask, x, y, data) -> Any:
-    """Returns `validation_data` as (x, y) if it has the columns of texts themselves, as where `fit` has no y.
-
-    Raises:
-        InputError: `fit` has columns of texts and labels, and `validation_data` has them side by side.
-    """
+    """Returns `validation_data` as (x, y) if it has the columns of texts themselves, as where `fit` has no y."""
     parts = tuple(data) if isinstance(data, (tuple, list)) else ()
     if len(parts) < 2 or not holds_texts(parts[0]) or hasattr(parts[0], "element_spec"):
         return data
@@ -169,15 +156,10 @@ def recipe_optimizer(
     callbacks: Any = None,
     learning_rate: float = LEARNING_RATE,
 ):
-    """Returns an `AdamW` whose rate rises for a tenth of the updates of one `fit` and then falls to 0.
+    """Returns an `AdamW` whose rate rises to its peak for a tenth of the updates of one `fit` and then falls to 0.
 
-    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant.
-
-    Args:
-        num_batches: updates in an epoch.
-        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs.
-        callbacks: those of `fit`.
-        learning_rate: the peak rate.
+    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant. The
+    arguments are those of `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs of `num_batches` updates.
     """
     if rate_setter(callbacks):
         return AdamW(learning_rate, name=FOR_ONE_FIT)
@@ -200,13 +182,9 @@ def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int =
 
 
 def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
-    """Compiles a model that the user has not compiled for one `fit` on features, as for texts.
+    """Compiles a model that the user has not compiled for one `fit` of Keras with these arguments, as for texts.
 
-    Args:
-        arguments: those of `keras.Model.fit`, by name.
-
-    Raises:
-        InputError: nobody knows how many updates an epoch has.
+    Raises `InputError` if nobody knows how many updates an epoch has.
     """
     num_batches = num_batches_of(arguments)
     if num_batches is None:

@@ -201,12 +201,7 @@ def _put(result: dict, name, values: np.ndarray, rows: TokenRows, examples: np.n
 
 @contextlib.contextmanager
 def text_progress(texts: Any, on_progress: Callable[[int], Any] | None) -> Iterator[Callable[[int], Any]]:
-    """Yields `on_progress` or, for None, a function that moves a bar, which appears after ten seconds.
-
-    Args:
-        texts: a column of texts, whose number is shown if it is known.
-        on_progress: takes the number of texts of each batch.
-    """
+    """Yields `on_progress` or, for None, a function that moves a bar of the texts, which appears after ten seconds."""
     if on_progress is not None:
         yield on_progress
         return

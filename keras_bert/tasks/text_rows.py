@@ -45,17 +45,12 @@ def text_rows(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> TextRows:
-    """Makes rows [CLS] a [SEP] of texts, or [CLS] a [SEP] b [SEP] of pairs.
+    """Makes rows [CLS] a [SEP] of N texts, or [CLS] a [SEP] b [SEP] of pairs, by a `GraphForm` or a `PythonForm`.
 
-    Args:
-        texts: N strings.
-        second_texts: N strings, or None.
-        tokenizer: a `GraphForm` or a `PythonForm`.
-        max_seq_length: the largest number of tokens in a row. Longer rows are cut, see `join_segments`.
-        doc_stride: single texts that are too long become several rows instead, which begin this many tokens apart.
+    Rows of more than `max_seq_length` tokens are cut, see `join_segments`. With `doc_stride`, single texts that are too
+    long become several rows instead, which begin this many tokens apart.
 
-    Raises:
-        InputError: `max_seq_length` leaves no room for special tokens.
+    Raises `InputError` if `max_seq_length` leaves no room for special tokens.
     """
     vocabulary = tokenizer.vocabulary
     segments: list = [token_lists(column, tokenizer.tokenize) for column in (texts, second_texts) if column is not None]
@@ -77,9 +72,8 @@ def token_lists(texts: Iterable[str], tokenize: Callable[[list[str]], Any]) -> T
 def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Yields slices that cover all examples in order, each of at most `rows_at_once` rows.
 
-    Example:
-        >>> list(parts_of(5, rows_at_once=2))
-        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> list(parts_of(5, rows_at_once=2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     at_once = max(1, rows_at_once // rows_per_example)
     for first in range(0, num_examples, at_once):
@@ -151,11 +145,7 @@ class TokenizedTexts:
 
 
 def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
-    """Tokenises texts with offsets.
-
-    Args:
-        texts: N strings.
-        tokenizer: a `GraphForm` or a `PythonForm`.
+    """Tokenises N texts with offsets, by a `GraphForm` or a `PythonForm`.
 
     Example:
         tokenize_texts(["é the", ""], tokenizer)

@@ -100,10 +100,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
 
 
 def _is_known(kinds: list[str]) -> bool:
-    """Whether the modules are Transformer and Pooling or StaticEmbedding, then Dense ..., Normalize, in this order.
-
-    Dropout is ignored.
-    """
+    """Whether the modules are Transformer and Pooling or StaticEmbedding, Dense ..., Normalize; Dropout is ignored."""
     kinds = [kind for kind in kinds if kind != "Dropout"]
     if kinds and kinds[-1] == "Normalize":
         kinds = kinds[:-1]

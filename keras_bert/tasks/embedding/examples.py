@@ -89,13 +89,9 @@ class SentenceExamples:
         object.__setattr__(self, "scores", lists)
 
     def check_for(self, loss: str, kinds: Sequence[str], fewest_texts: int, has_teacher: bool) -> None:
-        """Raises `InputError` unless a loss can learn from the examples.
+        """Raises `InputError` unless a loss of this name can learn from examples of these kinds with so many texts.
 
-        Args:
-            loss: its name, for messages.
-            kinds: the kinds of examples that it learns from.
-            fewest_texts: the smallest number C of texts in an example.
-            has_teacher: whether a teacher computes the scores of pairs.
+        With `has_teacher`, a teacher computes the scores of pairs.
         """
         if has_teacher and self.kind == LISTS:
             raise InputError(

@@ -86,11 +86,7 @@ class TextLoss(Options):
 
 
 def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:
-    """Returns a loss by its name in a table; a loss of the class `base` or None is returned as it is.
-
-    Raises:
-        InputError: no loss has this name.
-    """
+    """Returns a loss by its name in a table; a loss of the class `base` or None as it is. Raises `InputError`."""
     if loss is None or isinstance(loss, base):
         return loss
     article = "an" if base.__name__[0] in "AEIOU" else "a"
@@ -100,13 +96,7 @@ def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:
 def loss_of_name(table: Mapping[str, Loss], kind: str, name: Any) -> type:
     """Returns the class of a loss by its name, here or in sentence-transformers.
 
-    Args:
-        table: name -> `Loss`.
-        kind: what the losses are, such as "an EmbeddingLoss", for messages.
-        name: the name.
-
-    Raises:
-        InputError: no loss has this name.
+    Raises `InputError` if no loss has this name. `kind` says there what the losses are, such as "an EmbeddingLoss".
     """
     published = {loss.published: loss for loss in table.values()}
     loss = {**published, **table}.get(name) if isinstance(name, str) else None

@@ -58,11 +58,7 @@ def _num_labels(label_shape: tuple[int, ...] | None) -> int | None:
 def number_and_labels(labels):
     """Returns the number of the data set of a batch, a scalar int, and its labels, float `[B, L]`.
 
-    Args:
-        labels: those of `MixedRows`, float `[B, 1 + L]`.
-
-    Raises:
-        InputError: they are not of several data sets.
+    Raises `InputError` if the labels are not those of `MixedRows`, float `[B, 1 + L]`.
     """
     if labels is None or len(labels.shape) != 2:
         raise InputError(

@@ -208,15 +208,12 @@ def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_den
 
 
 def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:
-    """Returns the features of the first texts, which are mostly shorter, and those of the others.
+    """Returns the features of the first texts, `[B, W]`, which are mostly shorter, and of the others, `[B, C - 1, S]`.
 
     Args:
         rows: features, each `[B, C, S]`.
         is_used: int `[B, S]`, above 0 for columns of the first texts that are no padding.
-        longest: the number of columns of first texts where shapes must be known, as under XLA.
-
-    Returns:
-        features `[B, W]`, W being the width of the longest first text, and `[B, C - 1, S]`.
+        longest: the number W of columns of first texts where shapes must be known, as under XLA.
     """
     width = longest
     if tensorflow_functions and tensorflow_functions.lengths_may_vary():

@@ -84,10 +84,7 @@ def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
     """Returns the signatures `serving_default`, `embed`, `tokens`, `raw_outputs` and `score`.
 
-    Args:
-        vectors_of: ids, mask and segment numbers, int32 `[B, S]` -> float32 `[B, size]`.
-        normalize: whether to divide the vectors by their lengths.
-        prompt: is put before each text.
+    `vectors_of` makes float32 `[B, size]` of ids, mask and segment numbers, int32 `[B, S]`.
     """
 
     def pool(*rows):

@@ -157,11 +157,9 @@ class GISTEmbed(EmbeddingLoss):
 
 
 def margin_errors(scores, labels):
-    """Returns the mean squared difference `[B]` between a model's margins and those of a teacher.
+    """Returns the mean squared difference `[B]` between the margins of scores, float `[B, texts]`, and of a teacher.
 
-    Args:
-        scores: float `[B, texts]`; the first text of each example is the positive.
-        labels: the teacher's scores `[B, texts]`, or its margins `[B, texts - 1]`.
+    `labels` are the teacher's scores `[B, texts]`, the positive's first, or its margins `[B, texts - 1]`.
     """
     labels = ops.cast(labels, scores.dtype)
     if labels.shape[-1] == scores.shape[-1]:

@@ -79,13 +79,7 @@ class FilledText:
 
 
 def best_tokens(log_probabilities: Any, top_k: int, ops: Any = answer_operations) -> tuple[Any, Any]:
-    """Returns the probabilities of the most probable tokens, the likeliest first, and their ids: `[..., top_k]` each.
-
-    Args:
-        log_probabilities: float `[..., V]`.
-        top_k: the number of tokens.
-        ops: the module with the operations on such arrays.
-    """
+    """Returns the probabilities and the ids of the best tokens, the likeliest first: `[..., V]` to `[..., top_k]`."""
     best, ids = ops.top_k(log_probabilities, top_k)
     return ops.exp(best), ids
 

@@ -120,16 +120,9 @@ def masked_lm_logits(graph, model, masked: str, columns: str = features.MASKED_L
 
 
 def tokenize_with_masks(tokenizer, text):
-    """Tokenises texts; every literal mask, such as `[MASK]`, becomes the mask token.
+    """Tokenises texts, strings `[B]`, to a RaggedTensor, int32 `[B, None]`; a literal [MASK] becomes the mask token.
 
-    The tokenizer alone would split it into three tokens, `[ mask ]`.
-
-    Args:
-        tokenizer: a `GraphForm`.
-        text: strings `[B]`.
-
-    Returns:
-        int32 RaggedTensor `[B, None]`.
+    The tokenizer, a `GraphForm`, would split it into three tokens, `[ mask ]`.
 
     Example:
         ["the [MASK] fox", "the"] -> [[the, mask_id, fox], [the]]
@@ -189,13 +182,9 @@ def _with_masks(pieces, of_tokens, of_masks):
 
 
 def mask_positions(input_ids, input_mask, mask_id: int):
-    """Finds the masks of every row.
+    """Finds the masks of every row: int32 `[B, S]` -> int32 `[B, M]`.
 
-    Args:
-        input_ids, input_mask: int32 `[B, S]`.
-
-    Returns:
-        int32 `[B, M]`, where M is the largest number of masks in a row; unused entries are -1.
+    M is the largest number of masks in a row; unused entries are -1.
 
     Example (9 is the mask):
         [[2, 9, 5, 9, 3],      [[1,  3],

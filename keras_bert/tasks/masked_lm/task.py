@@ -163,12 +163,8 @@ class MaskedLMTask(TextTask):
         """Yields masked batches: the features and labels of `MaskedLM`.
 
         The masks of a batch are determined by the seed and the number of the batch. So a text gets other masks in every
-        epoch, and the same seed gives the same masks again.
-
-        Args:
-            masking: `masked_lm_prob`, `do_whole_word_mask` and the other fields of `MaskingOptions`, and
-                `replacement_tokens`, as in `pretraining_dataset`.
-            start_step: as for `rows_dataset`.
+        epoch, and the same seed gives the same masks again. `masking` has fields of `MaskingOptions` and
+        `replacement_tokens`, as in `pretraining_dataset`; `start_step` is as for `rows_dataset`.
         """
         options, vocabulary = self._masking(masking, int(rows.lengths.max()))
         is_special = np.zeros(self.model.config.vocab_size, bool)

@@ -131,11 +131,7 @@ def write(checkpoint: BertCheckpoint, folder: str) -> tuple[str, ...]:
 
 
 def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheckpoint:
-    """Returns the checkpoint with a vocabulary that finds the marks of prompts in a text as a whole.
-
-    Raises:
-        InputError: a mark is no token of the vocabulary.
-    """
+    """Returns the checkpoint with a vocabulary that finds the marks of prompts in a text as a whole, if it has them."""
     tokenizer: Any = checkpoint.tokenizer
     is_word_piece, contents = isinstance(checkpoint.vocabulary, Vocabulary), []
     for mark in (found[0] for found in map(_MARK.match, prompts) if found):
@@ -153,11 +149,7 @@ def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheck
 
 
 def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
-    """Returns the checkpoint of a folder of Stanford's ColBERT with its projection and the settings of its metadata.
-
-    Raises:
-        InputError: the projection is missing, or a setting is not valid.
-    """
+    """Returns the checkpoint of a folder of Stanford's ColBERT with its projection and the settings of its metadata."""
     weight, width = folder.stored.get(_STANFORD_WEIGHT), checkpoint.config.hidden_size
     if weight is None or len(weight.shape) != 2 or weight.shape[1] != width:
         received = None if weight is None else list(weight.shape)

@@ -184,16 +184,10 @@ def checked_expansion(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def rows_of(model, texts: Sequence[str], role: str, max_seq_length: int | None = None) -> tuple[TokenRows, np.ndarray]:
-    """Returns the rows of queries or documents, and which were cut, bool `(N,)`.
+    """Returns the rows of N texts in a role, `QUERY` or `DOCUMENT`, and which were cut, bool `(N,)`.
 
     The rows have the columns `input_mask`, 0 for tokens to which none attends, and `score_mask`, 1 for tokens with a
-    vector.
-
-    Args:
-        model: a `LateInteraction`.
-        texts: N strings.
-        role: `QUERY` or `DOCUMENT`.
-        max_seq_length: see `LateInteraction.longest`.
+    vector. `model` is a `LateInteraction`; see `LateInteraction.longest` for the length.
     """
     prefix = model.prompt(model.prompt_for(role))
     length = model.longest(role, max_seq_length)

@@ -161,12 +161,9 @@ class MixedMaxSimLoss(MaxSimLoss):
 
 
 def _max_sim(queries, documents, products: str, is_mean: bool):
-    """Returns scores `[A, B]` of queries `[A, S, D]` and documents.
+    """Returns scores `[A, B]` of queries `[A, S, D]` and documents, `[B, T, D]` for all queries or `[A, B, T, D]`.
 
-    Args:
-        documents: `[B, T, D]`, the same for all queries, or `[A, B, T, D]`.
-        products: the einsum of both to the products of tokens, `[A, B, S, T]`.
-        is_mean: as in `MaxSimLoss`.
+    `products` is the einsum of both to the products of tokens, `[A, B, S, T]`.
     """
     products = ops.einsum(products, queries, documents)
     is_token = ops.any(documents != 0, axis=-1)  # [..., B, T]

@@ -234,14 +234,9 @@ class ElectraPretrainer(FeatureModel):
 
 
 def generator_config(config: BertConfig, hidden_size: float, layers: float) -> BertConfig:
-    """Returns the config of a generator.
+    """Returns the config of a generator, whose hidden size and layers are fractions of the discriminator's.
 
-    Args:
-        config: that of the discriminator.
-        hidden_size, layers: fractions of the discriminator's hidden size and number of layers.
-
-    Raises:
-        InputError: a fraction is not above 0 and at most 1, or the hidden size does not fit the number of heads.
+    Raises `InputError` if a fraction is not above 0 and at most 1, or the hidden size does not fit the number of heads.
 
     Reference: google-research/electra `run_pretraining.py`, `get_generator_config`.
     """

@@ -145,14 +145,10 @@ def vectors_of_rows(
     calls: Calls | None = None,
     on_progress: Callable[[int], Any] = lambda num_texts: None,
 ) -> Any:
-    """Returns the vectors of rows of single texts, a CSR array `[rows, V]`. Few rows are dense at once.
+    """Returns the vectors of N rows of single texts, a CSR array `[N, V]`. Few rows are dense at once.
 
-    Args:
-        model: a `SparseEncoder` or its loaded export.
-        rows: N rows.
-        is_static: whether the texts are queries of a model with static ones.
-        max_active_dims: the number of weights to keep; None for all.
-        batch_size, calls, on_progress: as for `run_batches`.
+    `is_static`: whether the texts are queries of a model with static ones. `max_active_dims` weights are kept, all for
+    None. The other arguments are those of `run_batches`.
     """
     from scipy.sparse import csr_array
 

@@ -100,11 +100,7 @@ def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
 
 
 def _generation_notes(path: str, values: Mapping, vocabulary: TokenTable | None) -> list[str]:
-    """Returns a sentence about settings for writing texts: `TextToText.predict` takes its own.
-
-    Raises:
-        InputError: texts do not begin with [CLS] or end with [SEP].
-    """
+    """Returns notes on settings for writing texts. Raises `InputError` if these have others than [CLS] and [SEP]."""
     file = os.path.join(path, _GENERATION_FILE)
     settings = {name: values[name] for name in (*_TOKENS, *GENERATION) if values.get(name) is not None}
     if os.path.isfile(file):
