@@ -105,12 +105,7 @@ def check_plotting(advice: str = "") -> None:
 
 
 def draw_points(
-    axis: Any,
-    names: Sequence[str],
-    coordinates: np.ndarray,
-    groups: np.ndarray,
-    labels: Mapping[int, str],
-    title: str,
+    axis: Any, names: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, labels: Mapping[int, str], title: str
 ) -> None:
     """Draws points, float (N, 2), in the colours of their groups, int (N,), some with their name, and a legend below.
 

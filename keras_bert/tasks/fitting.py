@@ -150,11 +150,7 @@ def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length:
 
 
 def recipe_optimizer(
-    num_batches: int,
-    epochs: int,
-    initial_epoch: int = 0,
-    callbacks: Any = None,
-    learning_rate: float = LEARNING_RATE,
+    num_batches: int, epochs: int, initial_epoch: int = 0, callbacks: Any = None, learning_rate: float = LEARNING_RATE
 ):
     """Returns an `AdamW` whose rate rises to its peak for a tenth of the updates of one `fit` and then falls to 0.
 

@@ -12,13 +12,7 @@ from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_o
 from keras_bert.serving.graph.onnx_layers import array, dense, stored_name
 from keras_bert.serving.graph.onnx_sequences import PackedSequences, RowSequences
 from keras_bert.serving.graph.row_groups import run_rows
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    model_inputs,
-    row_signatures,
-    signature,
-    with_prompt,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures, signature, with_prompt
 from keras_bert.serving.graph.tokenize import token_rows
 
 _IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have

@@ -214,10 +214,7 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
     values = None if y is None else as_list(y, "labels" if len(columns) == 1 else "scores")
     is_labelled = values is not None and len(columns) == 1
     return SentenceExamples(
-        columns,
-        scores=None if is_labelled else values,
-        labels=values if is_labelled else None,
-        weights=sample_weight,
+        columns, scores=None if is_labelled else values, labels=values if is_labelled else None, weights=sample_weight
     )
 
 

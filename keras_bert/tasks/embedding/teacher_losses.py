@@ -9,13 +9,7 @@ from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.losses import (
-    FAR,
-    EmbeddingLoss,
-    cross_entropy,
-    stacked_candidates,
-    weighted_mean,
-)
+from keras_bert.tasks.embedding.losses import FAR, EmbeddingLoss, cross_entropy, stacked_candidates, weighted_mean
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,11 +42,7 @@ def checked_texts(texts, what: str = "text") -> list[str]:
 
 
 def score_masks(
-    model,
-    rows: Sequence[Any],
-    positions: Sequence[Any],
-    use: Callable[[int, np.ndarray], Answer],
-    batch_size: int = 32,
+    model, rows: Sequence[Any], positions: Sequence[Any], use: Callable[[int, np.ndarray], Answer], batch_size: int = 32
 ) -> list[Answer]:
     """Returns the results of `use` for the log-probabilities of all tokens at given positions of rows.
 

@@ -25,12 +25,7 @@ from keras_bert.tasks.base import ExampleRows, TextTask, as_returned, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
-from keras_bert.tasks.masked_lm.mask_filling import (
-    check_masked_lm,
-    fill_masks,
-    mask_arrays,
-    score_masks,
-)
+from keras_bert.tasks.masked_lm.mask_filling import check_masked_lm, fill_masks, mask_arrays, score_masks
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded

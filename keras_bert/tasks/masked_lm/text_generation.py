@@ -12,11 +12,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option
-from keras_bert.tasks.masked_lm.mask_filling import (
-    check_masked_lm,
-    checked_texts,
-    score_masks,
-)
+from keras_bert.tasks.masked_lm.mask_filling import check_masked_lm, checked_texts, score_masks
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
 from keras_bert.tasks.text_rows import checked_length, token_lists, tokenizer_of
 

@@ -135,12 +135,7 @@ class LoadedCrossEncoder(Prompts):
         return {"score": text_task(self).answers(examples, *self.computed(examples))}
 
     def rank(
-        self: Any,
-        query: str,
-        texts: Any,
-        top_k: int | None = None,
-        batch_size: int = 32,
-        prompt: str | None = None,
+        self: Any, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
     ) -> list[RankedText]:
         """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
 

@@ -209,10 +209,7 @@ class TextToText(TextModel):
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = self._labels(x, sample_weight)
-        return [
-            cross_entropy_term("token_loss", y_pred, *labels),
-            accuracy_term("token_accuracy", y_pred, *labels),
-        ]
+        return [cross_entropy_term("token_loss", y_pred, *labels), accuracy_term("token_accuracy", y_pred, *labels)]
 
     def get_metrics_result(self) -> dict:
         results = super().get_metrics_result()
