@@ -40,7 +40,7 @@ def check_encode_options(verb: Callable, unknown: Iterable[str]) -> None:
     check_options(verb, unknown=unknown, instead=hints)
 
 
-class SentenceEncoding:
+class SentenceEncoding(Prompts):
     """The methods of a `SentenceEncoder`, and of its loaded exports: texts -> vectors -> cosines."""
 
     def encode(
@@ -119,7 +119,7 @@ def _units(*given: Any) -> list[np.ndarray]:
     return [vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12) for vectors in found]
 
 
-class LoadedSentenceEncoder(SentenceEncoding, Prompts):
+class LoadedSentenceEncoder(SentenceEncoding):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
     def __init__(self, folder, engine, runtime):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options
-from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.embedding.examples import PAIRS, SentenceExamples
 
 _FOLDER = "keras_bert.tasks.embedding"
 
@@ -83,6 +83,14 @@ class TextLoss(Options):
         """Raises `InputError` unless a model can learn from the examples."""
         kinds = [self.learns_from] if isinstance(self.learns_from, str) else self.learns_from
         examples.check_for(type(self).__name__, kinds, self.fewest_texts, self.teacher is not None)
+
+    def check_batch(self, num_texts: int | None, labels: Any) -> None:
+        """Raises `InputError` if the examples of a batch have too few texts, None if unknown, or no labels."""
+        name = type(self).__name__
+        if num_texts is not None and num_texts < self.fewest_texts:
+            raise InputError(f"{name} needs {self.fewest_texts} texts in each example or more. Received: {num_texts}")
+        if labels is None and (self.learns_from != PAIRS or self.teacher is not None):
+            raise InputError(f"{name} learns from {self.learns_from}. Received: none. Give them as y.")
 
 
 def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:

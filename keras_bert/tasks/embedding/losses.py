@@ -282,22 +282,8 @@ class Matryoshka(EmbeddingLoss):
         object.__setattr__(self, "dimensions", tuple(self.dimensions))
         if not self.dimensions or not all(isinstance(number, int) and number >= 1 for number in self.dimensions):
             raise InputError(f"dimensions must be one or more whole numbers from 1. Received: {self.dimensions}")
-
-    @property
-    def learns_from(self):
-        return self.loss.learns_from
-
-    @property
-    def fewest_texts(self):
-        return self.loss.fewest_texts
-
-    @property
-    def teacher(self):
-        return self.loss.teacher
-
-    @property
-    def teaches_vectors(self):
-        return self.loss.teaches_vectors
+        for name in ("learns_from", "fewest_texts", "teacher", "teaches_vectors"):
+            object.__setattr__(self, name, getattr(self.loss, name))
 
     def label_shape(self, examples: SentenceExamples) -> tuple[int, ...] | None:
         return self.loss.label_shape(examples)

@@ -15,11 +15,10 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.encoding import SentenceEncoding
-from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
+from keras_bert.tasks.embedding.examples import LABELS, SCORES
 from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES, EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.tasks.embedding.mixed_loss import MixedLoss
 from keras_bert.tasks.embedding.task import EmbeddingTask
-from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -85,8 +84,6 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     can_be_static = True
     as_loss, default_losses, mixed_loss = staticmethod(as_loss), DEFAULT_LOSSES, MixedLoss.of
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
-    # Loaded exports have these methods too.
-    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def __init__(
         self,
@@ -171,13 +168,7 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
         loss = self.embedding_loss
         vectors = vectors if len(vectors.shape) == 3 else vectors[:, None]
-        if vectors.shape[1] is not None and vectors.shape[1] < loss.fewest_texts:
-            raise InputError(
-                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: "
-                f"{vectors.shape[1]}"
-            )
-        if labels is None and (loss.learns_from != PAIRS or loss.teacher is not None):
-            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        loss.check_batch(vectors.shape[1], labels)
         if loss.learns_from in (SCORES, LABELS):
             labels = ops.reshape(labels, (-1,))
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
@@ -185,16 +176,9 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * total, count)
 
     def get_config(self) -> dict[str, Any]:
-        arguments = {
-            "pooling": list(self.pooling),
-            "dense": [dict(settings) for settings in self.sentence_head.dense],
-            "normalize": self.normalize,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "max_seq_length": self.max_seq_length,
-            "doc_stride": self.doc_stride,
-        }
-        return {**super().get_config(), **arguments}
+        head = {"pooling": list(self.pooling), "dense": [dict(settings) for settings in self.sentence_head.dense]}
+        names = ("normalize", "prompts", "default_prompt", "max_seq_length", "doc_stride")
+        return {**super().get_config(), **head, **{name: getattr(self, name) for name in names}}
 
 
 def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:

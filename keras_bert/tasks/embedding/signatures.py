@@ -64,14 +64,12 @@ def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
 
     normalize = model.normalize if options.normalize is None else options.normalize
+    arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize)
     prompt = model.prompt(options.prompt)
-    made = _text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt)
-    for name in model.prompts:
-        if model.prompt(name) == prompt and _IN_SIGNATURES.fullmatch(name):
-            made[f"embed_{name}"] = made["embed"]
-        elif _IN_SIGNATURES.fullmatch(name):
-            arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize, model.prompt(name))
-            made[f"embed_{name}"] = _text_signatures(*arguments)["embed"]
+    made = _text_signatures(*arguments, prompt)
+    for name in filter(_IN_SIGNATURES.fullmatch, model.prompts):
+        own = model.prompt(name)
+        made[f"embed_{name}"] = made["embed"] if own == prompt else _text_signatures(*arguments, own)["embed"]
     return made
 
 

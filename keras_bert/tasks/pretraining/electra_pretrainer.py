@@ -121,10 +121,8 @@ class ElectraPretrainer(FeatureModel):
                 f"A generator cannot share the embeddings of the family {config.model_type!r}. Use a config of another "
                 "family, such as electra."
             )
-        self.generator_hidden_size = generator_hidden_size
-        self.generator_layers = generator_layers
-        self.disc_weight = disc_weight
-        self.temperature = temperature
+        self.generator_hidden_size, self.generator_layers = generator_hidden_size, generator_layers
+        self.disc_weight, self.temperature = disc_weight, temperature
         small, dtype = generator_config(config, generator_hidden_size, generator_layers), self.dtype_policy
         if adds_to_tables:
             self.generator = MaskedLM(small, dtype=dtype, name="generator")
@@ -224,13 +222,8 @@ class ElectraPretrainer(FeatureModel):
         return results
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "generator_hidden_size": self.generator_hidden_size,
-            "generator_layers": self.generator_layers,
-            "disc_weight": self.disc_weight,
-            "temperature": self.temperature,
-        }
+        names = (*_FRACTIONS, "disc_weight", "temperature")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def generator_config(config: BertConfig, hidden_size: float, layers: float) -> BertConfig:

@@ -21,7 +21,7 @@ from keras_bert.tasks.ranking.task import LoadedCrossEncoder, RankingTask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class CrossEncoder(SequenceClassifier):
+class CrossEncoder(Prompts, SequenceClassifier):
     """A `SequenceClassifier` with one output that scores how well a text answers a query.
 
         model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
@@ -67,8 +67,6 @@ class CrossEncoder(SequenceClassifier):
     loss_names = ("ranking_loss",)
     as_loss, default_losses = staticmethod(as_ranking_loss), DEFAULT_LOSSES
     mixed_loss = MixedRankingLoss.of
-    # Loaded exports have these methods too.
-    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
     rank = LoadedCrossEncoder.rank
 
     def __init__(
@@ -135,13 +133,8 @@ class CrossEncoder(SequenceClassifier):
         return super().compute_metrics(x, labels, y_pred, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        arguments = {
-            "activation": self.activation,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "max_seq_length": self.max_seq_length,
-        }
-        return {**super().get_config(), **arguments}
+        names = ("activation", "prompts", "default_prompt", "max_seq_length")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def _check_inputs(self, inputs) -> None:
         self._check_features(inputs, self.feature_names)
