@@ -78,30 +78,33 @@ def sentence_embeddings(
         max_seq_length = model.max_seq_length if max_seq_length is None else max_seq_length
         forward = forward_function(model)
     else:
-        pooling = pooling or "mean"
-        check_pooling(model.config, pooling)
+        forward, size = _pooled(model, pooling or "mean"), model.config.hidden_size
         if prompt:
             raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={prompt!r}. Leave it out.")
-        encoder, size = getattr(model, "encoder", model), model.config.hidden_size
         normalize = True if normalize is None else normalize
-
-        def pooled(outputs, inputs):
-            return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
-
-        forward = forward_function(encoder, key=("pooled", pooling), choose=pooled)
     check_whole("dimensions", dimensions, at_least=1, at_most=size, or_none=True)
     if getattr(model, "is_static", False) and _on_tensorflow():
-        outputs = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
+        found = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
     else:
         parts = _parts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
-        found = [_vectors(forward, part, batch_size, on_progress) for part in parts]
-        outputs = np.concatenate(found) if found else np.zeros((0, size), "float32")
-    result = outputs[:, :dimensions]
+        found = (_vectors(forward, part, batch_size, on_progress) for part in parts)
+    result = np.concatenate([np.zeros((0, size), "float32"), *found])[:, :dimensions]
     # The first numbers of a vector of length 1, and the mean of several, are shorter.
     if normalize or (normalize is None and model.normalize):
         # np.linalg.norm would take three times as long.
         result /= np.maximum(np.sqrt(np.einsum("nd,nd->n", result, result)), 1e-12)[:, None]
     return result
+
+
+def _pooled(model, pooling: str) -> Callable:
+    """Returns the vectors of texts by an encoder, or the encoder of a model, as a function of a batch."""
+    check_pooling(model.config, pooling)
+    encoder = getattr(model, "encoder", model)
+
+    def pooled(outputs, inputs):
+        return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
+
+    return forward_function(encoder, key=("pooled", pooling), choose=pooled)
 
 
 def search_vectors(model, texts: Sequence[str], role: str, **options) -> np.ndarray:
@@ -222,8 +225,8 @@ def _on_tensorflow() -> bool:
 
 def _outputs_of_graph(
     model, texts: Iterable[str], max_seq_length: int | None, prefix: str, on_progress: Callable
-) -> np.ndarray:
-    """Returns the vectors of texts of a static model, by one graph from text to vector. All processors work."""
+) -> Iterator[np.ndarray]:
+    """Yields the vectors of texts of a static model, by one graph from text to vector. All processors work."""
     # Only now, because these take seconds.
     import tensorflow as tf
 
@@ -242,10 +245,8 @@ def _outputs_of_graph(
         return compute(tf.constant([prefix + text for text in batch] if prefix else batch)).numpy()
 
     checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
-    found = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for result in pool.map(vectors, _windows(checked)):
             on_progress(len(result))
             check_numbers(result)
-            found.append(result)
-    return np.concatenate(found) if found else np.zeros((0, model.embedding_size), "float32")
+            yield result

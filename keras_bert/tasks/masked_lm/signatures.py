@@ -1,5 +1,7 @@
 """`MaskedLM` and `BertPretrainer` as signatures of a SavedModel, and `MaskedLM` as ONNX operations."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -34,19 +36,17 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     check_whole("top_k", options.top_k, at_least=1, at_most=model.config.vocab_size)
 
     @tf.function(input_signature=[IDS, IDS, IDS, IDS], autograph=False)
-    def logits_of(input_ids, input_mask, segment_ids, positions):
-        """Returns the logits of all tokens at `positions`, float32 `[r, M, V]`."""
+    def logits_of(input_ids, input_mask, segment_ids, positions):  # float32 [r, M, V]
         inputs = model_inputs(input_ids, input_mask, segment_ids)
         inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
         return tf.cast(model(inputs, training=False)["masked_lm_logits"], tf.float32)
 
     def best(*rows):
-        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
         return list(best_tokens(tf.nn.log_softmax(logits_of(*rows)), options.top_k, answer_operations))
 
     # The logits of a mask take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
-    found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
+    of_masks = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
 
     def in_groups(compute, rows, outputs):
         row_tokens = tf.shape(rows[0])[1] + mask_tokens * tf.shape(rows[3])[1]
@@ -55,13 +55,10 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
         positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
-        probabilities, ids = in_groups(best, [input_ids, input_mask, segment_ids, positions], found)
-        is_mask = positions[:, :, tf.newaxis] >= 0
-        return {
-            "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),
-            "probabilities": tf.where(is_mask, probabilities, 0.0),
-            "positions": positions,
-        }
+        probabilities, ids = in_groups(best, [input_ids, input_mask, segment_ids, positions], of_masks)
+        is_mask, tokens = positions[:, :, tf.newaxis] >= 0, tf.gather(tf.constant(vocabulary.tokens), ids)
+        found = {"tokens": tf.where(is_mask, tokens, ""), "probabilities": tf.where(is_mask, probabilities, 0.0)}
+        return {**found, "positions": positions}
 
     # The shapes of the others are checked against the first: ids and positions have the batch in common only.
     @signature(
@@ -73,18 +70,11 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         [logits] = in_groups(lambda *group: [logits_of(*group)], [*rows, masked_lm_positions], outputs)
         return {"masked_lm_logits": logits}
 
-    def tokenize(text):
-        return tokenize_with_masks(tokenizer, text)
-
-    def with_offsets(text):
-        return tokenize_with_masks_and_offsets(tokenizer, text)
-
+    tokenize = functools.partial(tokenize_with_masks, tokenizer)
+    with_offsets = functools.partial(tokenize_with_masks_and_offsets, tokenizer)
     made = row_signatures(model, tokenize, options, fill, lambda answers: answers)
-    return {
-        **made,
-        RAW_OUTPUTS: raw_outputs,
-        "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
-    }
+    of_tokens = tokenize_signature(with_offsets, vocabulary, options.max_seq_length)
+    return {**made, RAW_OUTPUTS: raw_outputs, "tokenize": of_tokens}
 
 
 def masked_lm(graph, model):
