@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -47,20 +48,17 @@ def fit_texts(
     The arguments and errors are those of `TextModel.fit`; `keras_options` are those that `keras.Model.fit` gets. With a
     `teacher`, `tasks.distillation.distill` trains, which gets `keras_options` with its own options.
     """
+    batch_size = batch_size_of(batch_size)
     if teacher is not None:
-        from keras_bert.tasks.distillation import distill
-
         others = {"validation_data": validation_data, "class_weight": class_weight, "sample_weight": sample_weight}
         others |= {"validation_split": validation_split or None, "steps_per_epoch": steps_per_epoch}
         others |= {"skip_missing": skip_missing or None}
-        if given := [name for name, value in others.items() if value is not None]:
-            raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
-        options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
-        return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **keras_options)
+        options = {"batch_size": batch_size, "max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
+        return _fit_to_teacher(model, teacher, x, y, others, **options, **keras_options)
     # Only now, because it imports TensorFlow on every backend.
     from keras_bert.records.datasets import rows_dataset
 
-    batch_size, task = batch_size_of(batch_size), text_task(model)
+    task = text_task(model)
     examples, held_out = read_examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
         first = first_held_out(len(examples), validation_split)
@@ -78,13 +76,32 @@ def fit_texts(
     elif validation_data is not None:
         parts = _validation_parts(task, x, y, validation_data)
         validation_data = _validation_dataset(task, parts, validation_batch_size, max_seq_length, skip_missing)
-    steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
-    first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
-    compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
-    start = first_step(model, steps_per_epoch, first_epoch)
-    dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed, start_step=start)
-    keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
-    return model.fit(dataset, epochs=epochs, **keras_options)
+    num_batches = len(rows.batches(batch_size, seed if shuffle else None))
+    make_dataset = functools.partial(rows_dataset, rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
+    keras_options["validation_data"] = validation_data
+    return fit_on_batches(model, make_dataset, num_batches, steps_per_epoch, epochs, **keras_options)
+
+
+def _fit_to_teacher(model, teacher, x, y, others: Mapping[str, Any], **options):
+    from keras_bert.tasks.distillation import distill
+
+    if given := [name for name, value in others.items() if value is not None]:
+        raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
+    return distill(model, teacher, x, y, **options)
+
+
+def fit_on_batches(
+    model, make_dataset: Callable, num_batches: int, steps_per_epoch: int | None, epochs: int, **options
+):
+    """Compiles a model for one `fit` on texts, see `compile_for_texts`, and trains it. Returns the `History` of Keras.
+
+    `make_dataset` gets the number of the first update as `start_step`. A pass over the texts has `num_batches`.
+    """
+    steps = num_steps(steps_per_epoch, num_batches)
+    first_epoch = options.get("initial_epoch", 0)
+    compile_for_texts(model, steps, epochs, first_epoch, options.get("callbacks"))
+    dataset = make_dataset(start_step=first_step(model, steps, first_epoch))
+    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps, **options)
 
 
 def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int | None) -> Answered:
