@@ -134,8 +134,7 @@ def token_features(
         layers: numbers as in Google's `extract_features.py`: -1 is the last layer and 0 the first.
         on_progress: called after each batch with the number of texts in it.
 
-    Raises:
-        InputError: a layer is not there, or the encoder does not return its layers.
+    Raises `InputError` if a layer is not there, or the encoder does not return its layers.
 
     Reference: Devlin et al., 2018, section 5.3: the last four layers, joined, are the best features for NER.
     """

@@ -78,16 +78,8 @@ def _neighbours_together(vectors: np.ndarray) -> np.ndarray:
 def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
     """Returns the coordinates of vectors along the directions in which they differ most (principal components).
 
-    Args:
-        vectors: float (N, H).
-        dimensions: the number of directions.
-
-    Returns:
-        float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
-        such that its largest coordinate is positive.
-
-    Raises:
-        InputError: there are no vectors.
+    float (N, H) becomes float32 (N, dimensions), filled up with zeros where there are fewer directions. The sign of a
+    direction is such that its largest coordinate is positive. Raises `InputError` if there are no vectors.
     """
     if not len(vectors):
         raise InputError("A projection needs one vector or more. Received: none")

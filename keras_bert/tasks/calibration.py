@@ -39,14 +39,11 @@ def calibrate_on_outputs(answered: Answered) -> Calibration:
     """Calibrates a model by one temperature, see `fit_temperature`, on its outputs for examples that have labels.
 
     If the expected calibration error on these examples does not fall, the model keeps its old temperature, and a line
-    says so.
+    says so. Raises `InputError` if the model has no probabilities, there are no labels, or as `fit_temperature`.
 
     With several labels, labels near a probability of 0.5 stay on their side of it too. Of a tagger, the words are
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
     among them determine no temperature.
-
-    Raises:
-        InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
     logits, gold = _logits_and_labels(answered)
     if logits is None:
@@ -148,10 +145,7 @@ def reliability(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NU
 def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> float:
     """Returns the mean difference between confidence and accuracy over bins, weighted by their examples.
 
-    Raises:
-        InputError: there are no examples.
-
-    Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
+    Raises `InputError` if there are none. Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
     """
     if not len(confidence):
         raise InputError("A calibration error needs one example or more. Received: none")

@@ -122,8 +122,7 @@ def first_held_out(num_examples: int, validation_split: float) -> int:
     >>> first_held_out(10, 0.25)
     7
 
-    Raises:
-        InputError: the share is not between 0 and 1, or one of both parts would be empty.
+    Raises `InputError` if the share is not between 0 and 1, or one of both parts would be empty.
 
     Reference: Keras `array_data_adapter.train_validation_split`.
     """
@@ -141,13 +140,8 @@ def complete_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = Non
     """Returns `task.examples(x, y, sample_weight)`, where every example has its texts, its label and its weight.
 
     A text, label or weight is missing if it is None, NaN or, except for texts of `task.may_be_blank`, white space only.
-
-    Args:
-        skip_missing: whether examples with a missing value are left out, and a line on standard error says how many;
-            None if this cannot be asked for.
-
-    Raises:
-        InputError: values are missing; or as `task.examples`.
+    With `skip_missing`, examples with a missing value are left out, and a line on standard error says how many;
+    otherwise `InputError` is raised. None: this cannot be asked for.
     """
     columns = {name: _as_list(values) for name, values in _named_columns(task, x, y, sample_weight)}
     lists = {name: values for name, values in columns.items() if isinstance(values, list)}

@@ -84,13 +84,11 @@ def _name_of_value(value: Any, labels: Sequence[str], place: str, label_type: st
 def label_names(values: Any, labels: Sequence[str], place: str, label_type: str = "str") -> list[str]:
     """Returns the names of any number of labels, given as a list of names, or as 0 or 1 for each label.
 
-    With a `label_type` other than `str`, the list has labels of this type.
+    With a `label_type` other than `str`, the list has labels of this type. Raises `InputError` for all else, and where
+    0 and 1 are names.
 
     >>> label_names([1, 0, 1], ["a", "b", "c"], "The labels")
     ['a', 'c']
-
-    Raises:
-        InputError: `values` is neither; or it is both, because 0 and 1 are names.
     """
     if isinstance(values, list) and all(isinstance(label, str) for label in values):
         return values
@@ -117,13 +115,8 @@ def values_of_labels(values: Any, labels: Sequence[str], name: str, label_type: 
     >>> values_of_labels({1: 0.5}, ["a", "b"], "class_weight")
     {'b': 0.5}
 
-    Args:
-        values: a dictionary, or a Series of pandas whose index has labels; for anything else the result is None.
-        labels, label_type: as for `label_name`.
-        name: what `values` are called, for messages.
-
-    Raises:
-        InputError: a label is unknown, or has two values.
+    `values`, by their name in messages, are a dictionary, or a Series of pandas whose index has labels; None for all
+    else. Raises `InputError` if a label is unknown, or has two values.
     """
     given = as_mapping(values, name)
     if given is None:

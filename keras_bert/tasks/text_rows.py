@@ -83,10 +83,7 @@ def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = R
 def tokenizer_of(model) -> Any:
     """Returns the tokenizer of a model for many texts; all models with the same vocabulary share it.
 
-    Exports are run without TensorFlow, so theirs is a `PythonForm`.
-
-    Raises:
-        InputError: the model has no vocabulary.
+    Exports are run without TensorFlow, so theirs is a `PythonForm`. Raises `InputError` without a vocabulary.
     """
     tokenizer = model.tokenizer
     if tokenizer is None:
@@ -106,11 +103,7 @@ def tokenizer_of(model) -> Any:
 
 
 def checked_length(config, max_seq_length: int | None) -> int:
-    """Returns the largest number of tokens in a row: `max_seq_length`, or the number of the model's positions.
-
-    Raises:
-        InputError: the model has fewer positions, or there is no room for a token between [CLS] and [SEP].
-    """
+    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` if it is not valid."""
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     if max_seq_length is not None or longest < _SHORTEST_ROW:
         config.check_sequence_length(longest)

@@ -203,10 +203,8 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     """Returns the constructor arguments of a `MultiVectorEncoder`, and the checkpoint.
 
     Marks in prompts that the user gives become tokens that are found in a text as a whole. Marks of a folder of
-    sentence-transformers stay as they are read there.
-
-    Raises:
-        InputError: a mark is no token of the vocabulary, or the model has fewer positions than a length.
+    sentence-transformers stay as they are read there. Raises `InputError` if a mark is no token of the vocabulary, or
+    the model has fewer positions than a length.
     """
     told, of_texts = (checkpoint.arguments.get(kind, {}) for kind in (_KIND, OF_TEXTS))
     pooling = checkpoint.config.sentence_pooling

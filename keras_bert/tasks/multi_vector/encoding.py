@@ -111,14 +111,10 @@ class LateInteraction(Prompts):
         return found
 
     def longest(self, role: str, max_seq_length: int | None = None) -> int:
-        """Returns the largest number of tokens of a query or of a document.
+        """Returns the largest number of tokens of texts in a role, `QUERY` or `DOCUMENT`.
 
-        Args:
-            role: `QUERY` or `DOCUMENT`.
-            max_seq_length: is used instead of the model's own length, if the query expansion does not set it.
-
-        Raises:
-            InputError: the model has fewer positions.
+        `max_seq_length` is used instead of the model's own length, if the query expansion does not set it. Raises
+        `InputError` if the model has fewer positions.
         """
         own = self.query_length if role == QUERY else self.document_length
         length = checked_length(self.config, max_seq_length or own)

@@ -94,11 +94,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
 
 
 def _documents_and_queries(folder: ModelFolder) -> tuple[Modules, str | None, str]:
-    """Returns the modules for documents, the folder of static queries or None, and the default route.
-
-    Raises:
-        InputError: there is a SpladePooling, but the modules do not have one of the two forms.
-    """
+    """Returns the modules for documents, the folder of static queries or None, and the default route."""
     path, modules = folder.path, folder.modules
     documents, queries, default_route = modules, None, DOCUMENT
     if modules and modules[0][0] == ROUTER:
@@ -257,11 +253,7 @@ def _write_static_queries(checkpoint: BertCheckpoint, arguments: Mapping, folder
 
 
 def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
-    """Returns the constructor arguments of a `SparseEncoder`, and the checkpoint.
-
-    Raises:
-        InputError: there is no masked-LM head, and no scores of tokens.
-    """
+    """Returns the constructor arguments of a `SparseEncoder`, and the checkpoint. Raises `InputError`: it has no head."""
     if TOKEN_SCORES in checkpoint.heads:
         told = {"unscored_ids": unscored_ids(checkpoint.tokenizer), **checkpoint.arguments.get(_KIND, {})}
         return {**told, **arguments}, checkpoint
