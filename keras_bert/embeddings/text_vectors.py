@@ -21,7 +21,7 @@ from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import mean_over_windows
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
-from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import TextRows, checked_length, each_text, in_parts, text_rows, tokenizer_of
 
 _WINDOW = 4096  # texts that are sorted by length together
 
@@ -155,7 +155,7 @@ def token_features(
     forward = forward_function(model, key=("layers", *layers), choose=chosen_layers)
 
     def features_of_tokens():
-        for window in _windows(encoded):
+        for window in in_parts(encoded, _WINDOW):
             rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
             batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
             outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
@@ -183,7 +183,7 @@ def _parts(
     tokenizer = tokenizer_of(model)
     longest = checked_length(model.config, max_seq_length)
     for _, found in itertools.groupby(_checked(texts, prefix), len):
-        for part in _windows(found):
+        for part in in_parts(found, _WINDOW):
             first, *second = zip(*part, strict=True)
             yield text_rows(first, second[0] if second else None, tokenizer, longest, doc_stride)
 
@@ -207,12 +207,6 @@ def _vectors(forward: Callable, part: TextRows, batch_size: int, on_progress: Ca
 
     outputs = outputs_of_rows(batches(), part.rows).astype("float32")
     return outputs if is_first.all() else mean_over_windows(outputs, part.texts, part.rows.lengths)
-
-
-def _windows(items: Iterable) -> Iterator[list]:
-    """Yields lists of at most `_WINDOW` items."""
-    items = iter(items)
-    return iter(lambda: list(itertools.islice(items, _WINDOW)), [])
 
 
 def _on_tensorflow() -> bool:
@@ -243,9 +237,8 @@ def _outputs_of_graph(
     def vectors(batch: list[str]) -> np.ndarray:
         return compute(tf.constant([prefix + text for text in batch] if prefix else batch)).numpy()
 
-    checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(vectors, _windows(checked)):
+        for result in pool.map(vectors, in_parts(each_text(texts), _WINDOW)):
             on_progress(len(result))
             check_numbers(result)
             yield result

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records.token_rows import TokenRows, cut_overlapping, join_segments
 from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
 
@@ -62,11 +63,21 @@ def text_rows(
     return TextRows(*join_segments(segments, max_seq_length, vocabulary), numbers)
 
 
+def each_text(texts: Any) -> Iterator[str]:
+    """Yields the texts of a column. Raises `InputError` for what is no text."""
+    for number, text in enumerate(iterate_column(texts, "texts"), start=1):
+        yield checked_text(text, f"text {number}")
+
+
+def in_parts(items: Iterable, size: int) -> Iterator[list]:
+    """Yields lists of at most `size` items."""
+    items = iter(items)
+    return iter(lambda: list(itertools.islice(items, size)), [])
+
+
 def token_lists(texts: Iterable[str], tokenize: Callable[[list[str]], Any]) -> TokenLists:
     """Returns the tokens of any number of texts; `tokenize` is a method of a `GraphForm` or a `PythonForm`."""
-    texts = iter(texts)
-    parts = iter(lambda: list(itertools.islice(texts, ROWS_AT_ONCE)), [])
-    return TokenLists.concatenate([TokenLists.of(tokenize(part)) for part in parts])
+    return TokenLists.concatenate([TokenLists.of(tokenize(part)) for part in in_parts(texts, ROWS_AT_ONCE)])
 
 
 def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
@@ -103,7 +114,7 @@ def tokenizer_of(model) -> Any:
 
 
 def checked_length(config, max_seq_length: int | None) -> int:
-    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` if it is not valid."""
+    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` if there are fewer."""
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     if max_seq_length is not None or longest < _SHORTEST_ROW:
         config.check_sequence_length(longest)

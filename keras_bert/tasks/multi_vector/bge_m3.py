@@ -14,12 +14,12 @@ from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
-from keras_bert.program.user_inputs import checked_text, is_float32, iterate_column
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.records import features
 from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.sparse.checkpoint import unscored_ids
-from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import checked_length, each_text, text_rows, tokenizer_of
 
 
 class M3Vectors(NamedTuple):
@@ -78,8 +78,8 @@ class BgeM3:
         from scipy.sparse import csr_array, vstack
 
         config, (scoring, projection) = self.encoder.config, self._heads
-        texts = [checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1)]
-        rows, *_ = text_rows(texts, None, tokenizer_of(self.encoder), checked_length(config, max_seq_length))
+        longest = checked_length(config, max_seq_length)
+        rows, *_ = text_rows(list(each_text(texts)), None, tokenizer_of(self.encoder), longest)
         dense = np.zeros((len(rows), config.hidden_size), np.float32)
         sparse: list = [None] * len(rows)
         tokens: list = [None] * len(rows)

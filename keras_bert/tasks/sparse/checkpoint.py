@@ -253,7 +253,7 @@ def _write_static_queries(checkpoint: BertCheckpoint, arguments: Mapping, folder
 
 
 def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
-    """Returns the constructor arguments of a `SparseEncoder`, and the checkpoint. Raises `InputError`: it has no head."""
+    """Returns the constructor arguments of a `SparseEncoder` and the checkpoint. Raises `InputError` without a head."""
     if TOKEN_SCORES in checkpoint.heads:
         told = {"unscored_ids": unscored_ids(checkpoint.tokenizer), **checkpoint.arguments.get(_KIND, {})}
         return {**told, **arguments}, checkpoint
