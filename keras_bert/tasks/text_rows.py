@@ -114,7 +114,7 @@ def tokenizer_of(model) -> Any:
 
 
 def checked_length(config, max_seq_length: int | None) -> int:
-    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` if there are fewer."""
+    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` for more."""
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     if max_seq_length is not None or longest < _SHORTEST_ROW:
         config.check_sequence_length(longest)

@@ -141,9 +141,7 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         """The length D of the vectors."""
         return self.sentence_head.output_size(self.config.hidden_size)
 
-    @property
-    def vector_size(self) -> int:
-        return self.embedding_size
+    vector_size = embedding_size  # its name in all models that compare texts
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])

@@ -266,7 +266,7 @@ def nearest_by_cosine(queries: np.ndarray, documents: np.ndarray) -> list[int]:
 def _cosines(queries: np.ndarray, documents: np.ndarray) -> Iterator[np.ndarray]:
     """Yields for each query `[Q, D]` its cosines with the documents. Equal documents have exactly equal cosines, which
     the product of matrices does not promise."""
-    queries, documents = (_units(np.asarray(vectors)) for vectors in (queries, documents))
+    queries, documents = (unit_vectors(np.asarray(vectors)) for vectors in (queries, documents))
     numbers: dict[bytes, int] = {}
     of_documents = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in documents + 0.0])
     distinct = documents[np.unique(of_documents, return_index=True)[1]]
@@ -278,9 +278,10 @@ def _cosines(queries: np.ndarray, documents: np.ndarray) -> Iterator[np.ndarray]
 
 def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:
     """Returns the cosine of the first two vectors of each example: `[N, C, D]` -> float64 `[N]`."""
-    units = _units(vectors.astype(np.float64))
+    units = unit_vectors(vectors.astype(np.float64))
     return (units[:, 0] * units[:, 1]).sum(axis=-1)
 
 
-def _units(vectors: np.ndarray) -> np.ndarray:
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Returns vectors `[..., D]` divided by their lengths; one of zeros stays."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
