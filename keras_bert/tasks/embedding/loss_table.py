@@ -72,6 +72,9 @@ class TextLoss(Options):
         teacher: a `CrossEncoder` or `SentenceEncoder` that computes labels before training, or the folder of one; None
             if the examples have them.
         teaches_vectors: whether the labels are the teacher's vectors, float `[B, C, G]`, instead of its scores.
+
+    Raises:
+        InputError: an argument is out of the bounds that the class names.
     """
 
     learns_from: ClassVar[str | Sequence[str]]

@@ -86,11 +86,8 @@ class InBatchNegatives(EmbeddingLoss):
     an example that has an equal text as its anchor or positive, nor of one whose anchor equals its own anchor.
 
     Args:
-        temperature: 0.05 is the `scale` of 20 of sentence-transformers.
+        temperature: above 0; 0.05 is the `scale` of 20 of sentence-transformers.
         symmetric: whether each positive must find its anchor among all anchors too; the loss is the mean of both.
-
-    Raises:
-        InputError: the temperature is not above 0.
 
     Reference: van den Oord et al., 2018, arXiv 1807.03748; sentence-transformers `MultipleNegativesRankingLoss`, and
     with `symmetric` its `MultipleNegativesSymmetricRankingLoss`.
@@ -124,10 +121,7 @@ class CoSENT(EmbeddingLoss):
     """Pairs with a higher score must have a higher cosine than pairs with a lower one.
 
     Args:
-        temperature: divides the cosines; 0.05 is the `scale` of 20 of sentence-transformers.
-
-    Raises:
-        InputError: the temperature is not above 0.
+        temperature: divides the cosines, above 0; 0.05 is the `scale` of 20 of sentence-transformers.
 
     Reference: sentence-transformers `CoSENTLoss`.
     """
@@ -154,7 +148,7 @@ class AnglE(CoSENT):
 
     The first half of a vector is its real part, and the second half its imaginary part.
 
-    Args and errors are those of `CoSENT`.
+    Args are those of `CoSENT`.
 
     Reference: Li and Li, 2023, arXiv 2309.12871; sentence-transformers `AnglELoss`.
     """
@@ -193,11 +187,7 @@ class CosineRegression(EmbeddingLoss):
 class Triplet(EmbeddingLoss):
     """The positive must be nearer to the anchor than each hard negative, by a margin of the Euclidean distance.
 
-    Args:
-        margin: the margin.
-
-    Raises:
-        InputError: the margin is not above 0.
+    The margin is above 0.
 
     Reference: Reimers and Gurevych, 2019, section 3; sentence-transformers `TripletLoss`.
     """
@@ -218,12 +208,6 @@ class LabelTriplets(EmbeddingLoss):
     """Texts with the same label must be nearer to each other than to texts with other labels.
 
     The loss of a triplet is that of `Triplet`. It is averaged over those triplets of the batch whose loss is above 0.
-
-    Args:
-        margin: the margin.
-
-    Raises:
-        InputError: the margin is not above 0.
 
     Reference: Hermans et al., 2017, arXiv 1703.07737, "batch all"; sentence-transformers `BatchAllTripletLoss`.
     """
@@ -246,7 +230,7 @@ class LabelTriplets(EmbeddingLoss):
 class BatchHardTriplet(LabelTriplets):
     """As `LabelTriplets`, for one triplet of each text: the farthest text of its label and the nearest of another.
 
-    Args and errors are those of `LabelTriplets`.
+    Args are those of `LabelTriplets`.
 
     Reference: Hermans et al., 2017, arXiv 1703.07737, "batch hard"; sentence-transformers `BatchHardTripletLoss`.
     """

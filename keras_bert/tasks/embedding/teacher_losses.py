@@ -45,11 +45,8 @@ class DistillKLDiv(MarginMSE):
 
     Args:
         teacher: as for `MarginMSE`.
-        temperature: the temperature of both models.
+        temperature: the temperature of both models, above 0.
         student_temperature, teacher_temperature: the temperature of one of them; None for `temperature`.
-
-    Raises:
-        InputError: a temperature is not above 0.
 
     Reference: Lin et al., 2020, arXiv 2010.11386; sentence-transformers `DistillKLDivLoss`.
     """
@@ -88,14 +85,11 @@ class GISTEmbed(EmbeddingLoss):
 
     Args:
         guide: a `SentenceEncoder`, or the folder of one.
-        temperature: divides the cosines.
+        temperature: divides the cosines; above 0.
         margin_strategy: `absolute` leaves candidates out above (positive - margin), `relative` above
             (positive - margin * |positive|).
         margin: the margin.
         contrast_anchors, contrast_positives: whether these are candidates.
-
-    Raises:
-        InputError: the temperature is not above 0, or the strategy is unknown.
 
     Reference: Solatorio, 2024, arXiv 2402.16829; sentence-transformers `GISTEmbedLoss`.
     """
