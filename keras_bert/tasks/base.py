@@ -89,10 +89,9 @@ def text_task(model: Any) -> "TextTask":
     """Returns the task of a model or an export, with its vocabulary and labels. Raises `InputError` without one."""
     task_class = getattr(model, "task_class", None)
     if task_class is None:
-        own = (
-            " A model of your own names its task first: see docs/extending.md." if hasattr(model, "task_class") else ""
-        )
-        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{own}")
+        advice = " A model of your own names its task first: see docs/extending.md."
+        advice = advice if hasattr(model, "task_class") else ""
+        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{advice}")
     return task_class(model)
 
 

@@ -99,9 +99,8 @@ class TextExamples(Examples):
                 raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
             if self.may_be_empty and name.endswith("text"):
                 continue
-            empty = next(
-                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
-            )
+            blank = (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip())
+            empty = next(blank, None)
             if empty is not None:
                 raise InputError(
                     f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."

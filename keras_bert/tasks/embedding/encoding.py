@@ -75,17 +75,10 @@ class SentenceEncoding(Prompts):
         from keras_bert.embeddings.text_vectors import sentence_embeddings
 
         check_encode_options(self.encode, unknown)
+        options = {"normalize": normalize, "prompt": prompt, "dimensions": dimensions}
+        options |= {"batch_size": batch_size, "max_seq_length": max_seq_length}
         with text_progress(texts, on_progress) as progress:
-            return sentence_embeddings(
-                self,
-                texts,
-                normalize=normalize,
-                prompt=prompt,
-                dimensions=dimensions,
-                batch_size=batch_size,
-                max_seq_length=max_seq_length,
-                on_progress=progress,
-            )
+            return sentence_embeddings(self, texts, on_progress=progress, **options)
 
     def similarity(self, vectors: Any, others: Any) -> np.ndarray:
         """Returns the cosines of vectors `[N, D]` with others `[M, D]`: float32 `[N, M]`. `[D]` is one vector.

@@ -104,9 +104,8 @@ class InBatchNegatives(EmbeddingLoss):
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         units = unit_length(vectors)
         num_examples = ops.shape(units)[0]
-        scores = (
-            ops.matmul(units[:, 0], ops.transpose(stacked_candidates(units))) / self.temperature
-        )  # [B, B * (C - 1)]
+        candidates = ops.transpose(stacked_candidates(units))
+        scores = ops.matmul(units[:, 0], candidates) / self.temperature  # [B, B * (C - 1)]
         if text_numbers is not None:
             scores += FAR * ops.cast(equal_texts(text_numbers), scores.dtype)
         right = ops.arange(num_examples)

@@ -234,7 +234,7 @@ def scores_of_pairs(
 
 
 def similarity_scores(cosines: np.ndarray, scores: Sequence[float]) -> dict[str, float]:
-    """Returns `spearman` and `pearson`, the correlations of cosines `[N]` with given scores."""
+    """Returns `spearman` and `pearson`, the correlations of a model's scores `[N]`, as cosines, with given ones."""
     found = regression_scores(scores, cosines)
     return {name: found[name] for name in ("spearman", "pearson")}
 

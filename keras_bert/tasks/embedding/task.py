@@ -211,11 +211,9 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
     columns = x if isinstance(x, tuple) else (x,)
     advice = " Pairs are given as two columns: (texts, second_texts)."
     columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]
-    values = None if y is None else as_list(y, "labels" if len(columns) == 1 else "scores")
-    is_labelled = values is not None and len(columns) == 1
-    return SentenceExamples(
-        columns, scores=None if is_labelled else values, labels=values if is_labelled else None, weights=sample_weight
-    )
+    kind = "labels" if len(columns) == 1 else "scores"
+    values = None if y is None else as_list(y, kind)
+    return SentenceExamples(columns, weights=sample_weight, **{kind: values})
 
 
 def write_scores_and_misses(

@@ -196,14 +196,11 @@ class ElectraPretrainer(FeatureModel):
         (accuracy,) = self.generator.metric_terms(x, None, y_pred, sample_weight)
         ids, weights = self.generator._labels(x, sample_weight)
         is_same = ops.cast(ops.equal(y_pred["sampled_ids"], ops.cast(ids, "int32")), weights.dtype)
-        logits, labels, tokens = self.discriminator._labels(
-            x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight
-        )
+        of_discriminator = (x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight)
+        logits, labels, tokens = self.discriminator._labels(*of_discriminator)
         labels = ops.cast(labels[..., 0], tokens.dtype)
         found = ops.cast(logits[..., 0] > 0, tokens.dtype)
-        (disc_accuracy,) = self.discriminator.metric_terms(
-            x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight
-        )
+        (disc_accuracy,) = self.discriminator.metric_terms(*of_discriminator)
         num_right = ops.sum(labels * found * tokens)
         return [
             accuracy,

@@ -73,15 +73,7 @@ class SpladeLoss(Options):
         if examples.kind == PAIRS:
             examples.check_for_negatives("queries")
 
-    def __call__(
-        self,
-        vectors: Any,
-        teacher: Any = None,
-        text_numbers: Any = None,
-        weights: Any = None,
-        share: Any = 1.0,
-        static_queries: bool = False,
-    ) -> Any:
+    def __call__(self, vectors, teacher=None, text_numbers=None, weights=None, share=1.0, static_queries=False):
         """Returns the mean loss of a batch, a scalar tensor.
 
         Args:

@@ -132,16 +132,9 @@ class TextToText(TextModel):
         Raises:
             InputError: as `TextModel.predict`, or a number is out of range.
         """
-        return super().predict(
-            x,
-            batch_size,
-            num_beams=num_beams,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            length_penalty=length_penalty,
-            num_answers=num_answers,
-            **options,
-        )
+        search = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "min_new_tokens": min_new_tokens}
+        search |= {"length_penalty": length_penalty, "num_answers": num_answers}
+        return super().predict(x, batch_size, **search, **options)
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.
