@@ -103,7 +103,11 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self.check_prompts()
-        self._check_static(pooling)
+        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
+            raise InputError(
+                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
+                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
+            )
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         if not self.is_static:
             self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -113,13 +117,6 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     def build(self, input_shape: Any = None) -> None:
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
-
-    def _check_static(self, pooling) -> None:
-        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
-            raise InputError(
-                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
-                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
-            )
 
     @property
     def is_static(self) -> bool:
