@@ -86,9 +86,7 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray, doubt: float = 0.0) ->
         doubt: the share of the right label that is dealt out to all labels, so that a few examples that are all
             answered right determine a temperature too (label smoothing).
 
-    Raises:
-        InputError: a logit is not a number; or there is no finite temperature: all examples are answered right, or the
-            logits tell nothing.
+    Raises `InputError`: a logit is no number, all examples are answered right, or the logits tell nothing.
 
     Reference: Guo et al., 2017, arXiv 1706.04599, section 4.2.
     """

@@ -33,14 +33,8 @@ def label_name(value: Any, labels: Sequence[str], place: str, label_type: str = 
     >>> label_name(1, ["bad", "good"], "The label"), label_name(True, ["True", "False"], "The label")
     ('good', 'True')
 
-    Args:
-        value: a string, an integer, a float such as 1.0, or a bool, also of NumPy.
-        labels: the names in order.
-        label_type: the type of the labels, see `program/label_types.py`.
-        place: where the value is, to begin a message with, such as "The label of example 2".
-
-    Raises:
-        InputError: a number is also the name of another label, or `value` is no label.
+    `value` may be of NumPy, or a float as 1.0; see `program/label_types.py` for `label_type`. Raises `InputError`,
+    which begins with `place`: a number is also the name of another label, or `value` is no label.
     """
     value = plain(value)
     if isinstance(value, str):

@@ -155,10 +155,7 @@ def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose
 
 
 def traced_on_features(model, key: Hashable, function: Callable, names: Sequence[str], num_axes: int = 2) -> Callable:
-    """Returns a function of a batch that calls `function` with the features `names`, traced on TensorFlow.
-
-    The other arguments are those of `forward_function` and `traced`.
-    """
+    """Returns a function of a batch that calls `function` with the features `names`; on TensorFlow, it is traced."""
     # Only now, because these take seconds, and loaded exports do without them.
     from keras_bert.accelerate.backend import tensorflow_functions
     from keras_bert.accelerate.traced_functions import traced

@@ -40,10 +40,8 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with the pooling in its config, and with the arguments of `SentenceEncoder`.
 
     The pooling has the names of the modules: "cls", "cls + max", "mean, then Dense". The mean is not named. Normalize
-    is not named, because it changes no cosine. There are arguments only if all modules are known here.
-
-    Raises:
-        InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
+    is not named, because it changes no cosine. There are arguments only if all modules are known here. Raises
+    `InputError` if a file is damaged or missing, contradicts another, or lies outside the folder.
     """
     config, modules, settings = checkpoint.config, folder.modules, folder.settings
     made_as = member(settings, "model_type", str, files.PROMPTS_FILE, _MODEL_TYPE)

@@ -294,10 +294,7 @@ def _distances(vectors):
 
 
 def _same_and_other(labels, weights):
-    """Returns which texts have the label of another text, itself excepted, and which have another, bool `[B, B]`.
-
-    Examples of weight 0 are neither.
-    """
+    """Returns which texts have the label of another text, and which have another, bool `[B, B]`; none of weight 0."""
     is_same = labels[:, None] == labels[None, :]
     is_other = ops.logical_not(is_same)
     is_pair = ops.logical_and(is_same, ops.logical_not(ops.eye(ops.shape(labels)[0], dtype="bool")))

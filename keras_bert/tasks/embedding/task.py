@@ -236,11 +236,7 @@ def check_one_data_set(rows: Any) -> None:
 
 
 def forget_traces(model) -> None:
-    """Lets the next `fit` trace its step anew.
-
-    Its features may have another number of axes than before. TensorFlow would generalise the two to an unknown number,
-    which the model cannot take.
-    """
+    """Lets the next `fit` trace anew: TensorFlow would generalise two numbers of axes to an unknown one."""
     model.train_function = model.test_function = None
 
 

@@ -91,10 +91,7 @@ def token_logits(graph, model):
 
 
 def masked_lm_logits(graph, model, masked: str, columns: str = features.MASKED_LM_POSITIONS) -> tuple[str, list]:
-    """Returns the logits for the vectors of masked tokens, `[B, P, H]`: the value `[B, P, vocabulary]` and its axes.
-
-    `columns` is a value `[B, P]`.
-    """
+    """Returns the logits `[B, P, vocabulary]` for vectors `[B, P, H]` of masked tokens `columns`, and their axes."""
     head = model.masked_lm_head
     masked = graph.node("Reshape", masked, graph.integers(-1, model.config.hidden_size))
     if head.has_transform:

@@ -166,10 +166,7 @@ def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertC
 
 
 def _as_bge_m3(checkpoint: BertCheckpoint) -> tuple[dict[str, Any], BertCheckpoint]:
-    """Returns the arguments for the layer of tokens of bge-m3, and the checkpoint with it as the dense layer.
-
-    All tokens but the first have a vector; a score is the mean over the tokens of the query.
-    """
+    """Returns the arguments for the layer of tokens of bge-m3, and the checkpoint with it as the dense layer."""
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != SENTENCE_HEAD}
     kernel, bias = (tensors.pop(f"{TOKEN_VECTORS}/{name}") for name in ("kernel", "bias"))
     arguments = {

@@ -30,9 +30,7 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a classifier with one output with the arguments of `CrossEncoder`.
 
     There is an argument `activation` only if a file names it. A classifier with several outputs gets a remark instead.
-
-    Raises:
-        InputError: a setting is unknown, or the scores are computed otherwise.
+    Raises `InputError` if a setting is unknown, or the scores are computed otherwise.
     """
     if CLASSIFIER not in checkpoint.heads or not checkpoint.labels:
         return checkpoint

@@ -150,10 +150,7 @@ def _read_static_queries(
 
 
 def _weights_by_token(folders: tuple[str, str], name: str, vocabulary: TokenTable) -> StoredTensor:
-    """Returns the weights of a file such as idf.json, token -> weight; tokens that are not there weigh 0.
-
-    The file may be in two folders. The first one that has it counts.
-    """
+    """Returns the weights, token -> weight, of a file in the first folder that has it; 0 for tokens that it lacks."""
     paths = [os.path.join(folder, name) for folder in folders]
     file = next(filter(os.path.isfile, paths), paths[0])
     weights = np.zeros(len(vocabulary), np.float32)

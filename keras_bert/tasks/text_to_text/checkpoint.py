@@ -49,9 +49,7 @@ _CROSS, _SELF = ".crossattention.", ".attention."
 def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `EncoderDecoderModel.save_pretrained` wrote.
 
-    Raises:
-        InputError: a file is missing or damaged, the models are no BERTs, their configs differ, or the second one is no
-            decoder with cross attention.
+    Raises `InputError`: a file is missing or damaged, the models are no BERTs of one config, or no decoder is there.
     """
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
