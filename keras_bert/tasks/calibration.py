@@ -118,9 +118,8 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray, doubt: float = 0.0) ->
 def confidences(probabilities: np.ndarray, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the probabilities of the predicted labels, and whether these are right: float and bool `(M,)`.
 
-    Args:
-        probabilities: float `(N, labels)`.
-        gold: as for `fit_temperature`. Each independent label counts as an example with the labels yes and no.
+    `probabilities` are float `(N, labels)`, and `gold` as for `fit_temperature`. Each independent label counts as an
+    example with the labels yes and no.
     """
     probabilities, gold = np.asarray(probabilities, np.float64), np.asarray(gold)
     if gold.ndim == 2:

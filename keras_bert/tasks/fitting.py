@@ -114,11 +114,7 @@ def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int
 
 
 def first_step(model, steps_per_epoch: int, initial_epoch: int) -> Callable[[], int]:
-    """Returns a function of the number of the first update, for a data set whose reading begins after the callbacks.
-
-    `BackupAndRestore` tells the model the first epoch when it has restored it. So the texts come in the order of a fit
-    that was not interrupted.
-    """
+    """Returns a function of the number of the first update, which `BackupAndRestore` may set when the fit has begun."""
     return lambda: steps_per_epoch * (model._initial_epoch or initial_epoch)
 
 

@@ -144,8 +144,7 @@ def _pooling_values(poolings: tuple[str, ...]) -> dict[str, Any]:
 def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
     """Returns the constructor arguments of a `SentenceEncoder` or `SentenceClassifier`, and the checkpoint.
 
-    Raises:
-        InputError: texts get vectors in another way than by a known pooling.
+    Raises `InputError` if texts get vectors in another way than by a known pooling.
     """
     if KIND in checkpoint.arguments:
         known = inspect.signature(model_class.__init__).parameters

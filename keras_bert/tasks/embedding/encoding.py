@@ -40,8 +40,10 @@ def check_encode_options(verb: Callable, unknown: Iterable[str]) -> None:
     check_options(verb, unknown=unknown, instead=hints)
 
 
-class SentenceEncoding(Prompts):
+class SentenceEncoding:
     """The methods of a `SentenceEncoder`, and of its loaded exports: texts -> vectors -> cosines."""
+
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def encode(
         self,

@@ -44,8 +44,7 @@ _OF_TOKENS = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
 def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with the arguments of `MultiVectorEncoder` and its dense layers.
 
-    Raises:
-        InputError: a setting or a module is unknown, a file is damaged, or it lies outside the folder.
+    Raises `InputError`: a setting or a module is unknown, a file is damaged, or it lies outside the folder.
     """
     if (strings(folder.values, "architectures", folder.config_file) or [""])[0] == _STANFORD:
         return _as_stanford_model(checkpoint, folder)

@@ -25,7 +25,7 @@ _WINDOW = 4096  # texts that are sorted by length together
 _EXPANSION = {"strategy": FIXED, "attend": False, "token": None, "length": None}
 
 
-class LateInteraction(Prompts):
+class LateInteraction:
     """Queries and documents as vectors of tokens, and their scores: of a `MultiVectorEncoder`, and of its exports.
 
     The attributes are arguments of `MultiVectorEncoder`, and the length of an export.
@@ -40,6 +40,7 @@ class LateInteraction(Prompts):
     skiplist_words: Sequence[str]
     skiplist_tasks: Sequence[str]
     similarity_fn_name: str
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def encode_query(
         self, texts: Any, *, batch_size: int = 32, on_progress: Callable[[int], None] | None = None, **unknown: Any

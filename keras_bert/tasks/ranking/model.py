@@ -21,7 +21,7 @@ from keras_bert.tasks.ranking.task import LoadedCrossEncoder, RankingTask
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class CrossEncoder(Prompts, SequenceClassifier):
+class CrossEncoder(SequenceClassifier):
     """A `SequenceClassifier` with one output that scores how well a text answers a query.
 
         model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
@@ -67,6 +67,8 @@ class CrossEncoder(Prompts, SequenceClassifier):
     loss_names = ("ranking_loss",)
     as_loss, default_losses = staticmethod(as_ranking_loss), DEFAULT_LOSSES
     mixed_loss = MixedRankingLoss.of
+    # Loaded exports have these methods too.
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
     rank = LoadedCrossEncoder.rank
 
     def __init__(

@@ -41,8 +41,7 @@ _POOLING_CHOICES = {"pooling_strategy": ("max", "sum"), "activation_function": (
 def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with a SpladePooling with the arguments of `SparseEncoder` and their weights.
 
-    Raises:
-        InputError: a module or a setting is unknown, or a file is missing or damaged.
+    Raises `InputError`: a module or a setting is unknown, or a file is missing or damaged.
     """
     checkpoint = files.read_token_layer(checkpoint, folder, "sparse_linear", TOKEN_SCORES, units=1)
     documents, queries, default_route = _documents_and_queries(folder)

@@ -21,7 +21,7 @@ ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together
 
 
-class SparseEncoding(Prompts):
+class SparseEncoding:
     """The methods of a `SparseEncoder`, and of its loaded exports, on texts and vectors.
 
     Vectors are rows of a `scipy.sparse.csr_array` `[texts, V]`, float32, with a column for each token.
@@ -34,6 +34,7 @@ class SparseEncoding(Prompts):
     max_query_length: int | None
     max_active_dims: int | None
     default_route: str
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def encode(
         self,
