@@ -132,8 +132,8 @@ class TextToText(TextModel):
         Raises:
             InputError: as `TextModel.predict`, or a number is out of range.
         """
-        search = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "min_new_tokens": min_new_tokens}
-        search |= {"length_penalty": length_penalty, "num_answers": num_answers}
+        search: dict[str, Any] = {"num_beams": num_beams, "length_penalty": length_penalty, "num_answers": num_answers}
+        search |= {"max_new_tokens": max_new_tokens, "min_new_tokens": min_new_tokens}
         return super().predict(x, batch_size, **search, **options)
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
