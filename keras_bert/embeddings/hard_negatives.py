@@ -1,6 +1,6 @@
 """Finds hard negatives: texts that a model finds similar to an anchor although they are not its positive."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,26 +73,41 @@ def mine_hard_negatives(
     check_number("relative_margin", relative_margin, at_least=0, at_most=1)
     corpus = [] if corpus is None else as_texts(corpus, "text of the corpus")
     documents = checked_texts(list(dict.fromkeys([*positives, *corpus])), "text")
-    numbers = {text: number for number, text in enumerate(documents)}
-    relevant: dict[str, list[int]] = {}
-    for anchor, positive in zip(anchors, positives, strict=True):
-        equal = [numbers[anchor]] if anchor in numbers else []
-        relevant.setdefault(anchor, equal).append(numbers[positive])
-    vectors = search_vectors(model, documents, "document", batch_size=batch_size)
-    queries = search_vectors(model, anchors, "query", batch_size=batch_size)
-    rows = []
-    for some in parts_of(len(anchors), len(documents)):
-        for anchor, positive, cosines in zip(anchors[some], positives[some], queries[some] @ vectors.T, strict=True):
-            limit = cosines[numbers[positive]]
-            is_negative = cosines <= limit - relative_margin * np.abs(limit)
-            is_negative[relevant[anchor]] = False
-            allowed = np.flatnonzero(is_negative)
-            if len(allowed) >= num_negatives:
-                nearest = allowed[largest(cosines[allowed], num_negatives)]
-                rows.append((anchor, positive, *(documents[number] for number in nearest)))
+    examples = _positives_and_relevant(anchors, positives, documents)
+    found = _negatives(model, anchors, documents, examples, num_negatives, relative_margin, batch_size)
+    rows = [
+        (anchor, positive, *(documents[number] for number in nearest))
+        for anchor, positive, nearest in zip(anchors, positives, found, strict=True)
+        if len(nearest) == num_negatives
+    ]
     if not rows:
         raise InputError(
             f"No anchor has {num_negatives} texts below the margin. Give a larger corpus, fewer num_negatives or a "
             f"smaller relative_margin. Received: {len(documents)} different texts, {num_negatives}, {relative_margin}"
         )
     return MinedNegatives(tuple(map(list, zip(*rows, strict=True))), len(anchors) - len(rows))
+
+
+def _positives_and_relevant(anchors: list[str], positives: list[str], documents: list[str]) -> list:
+    """Returns the number of the positive of each anchor, and those of all documents that are no negatives of it."""
+    numbers = {text: number for number, text in enumerate(documents)}
+    relevant: dict[str, list[int]] = {}
+    for anchor, positive in zip(anchors, positives, strict=True):
+        equal = [numbers[anchor]] if anchor in numbers else []
+        relevant.setdefault(anchor, equal).append(numbers[positive])
+    return [(numbers[positive], relevant[anchor]) for anchor, positive in zip(anchors, positives, strict=True)]
+
+
+def _negatives(
+    model, anchors: list[str], documents: list[str], examples: list, count: int, margin: float, batch_size: int
+) -> Iterator[list[int]]:
+    """Yields the numbers of at most `count` negatives of each anchor; `examples` see `_positives_and_relevant`."""
+    vectors = search_vectors(model, documents, "document", batch_size=batch_size)
+    queries = search_vectors(model, anchors, "query", batch_size=batch_size)
+    for some in parts_of(len(queries), len(vectors)):
+        for (positive, relevant), cosines in zip(examples[some], queries[some] @ vectors.T, strict=True):
+            limit = cosines[positive]
+            is_negative = cosines <= limit - margin * np.abs(limit)
+            is_negative[relevant] = False
+            allowed = np.flatnonzero(is_negative)
+            yield allowed[largest(cosines[allowed], count)].tolist()

@@ -94,10 +94,7 @@ def state_of(path: str | os.PathLike) -> Hashable:
 
 
 def read_index(path: str | os.PathLike) -> tuple[IndexRows, dict[str, Any], Hashable]:
-    """Returns the rows and facts of an index in a folder, as `save_index` takes them, and `state_of` the folder.
-
-    Raises: see `VectorIndex.load`.
-    """
+    """Returns the rows and facts of an index in a folder, as `save_index` takes them, and `state_of` the folder."""
     restore_folder(path)
     while True:
         state = state_of(path)

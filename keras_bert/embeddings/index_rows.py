@@ -118,11 +118,7 @@ class IndexRows:
         return np.array([found.get(one, -1) for one in wanted], np.int64)
 
     def known(self, ids: Any, num_texts: int | None = None) -> tuple[list, np.ndarray]:
-        """Returns ids and their rows, int64; `num_texts` is how many these must be.
-
-        Raises:
-            InputError: the index has no ids, or not one of these, or one is given twice.
-        """
+        """Returns ids and their rows, int64. Raises `InputError`: one is unknown or twice, or there are not so many."""
         if ID not in self.table.column_names:
             raise InputError("The texts of the index have no ids. Build it with ids=.")
         ids = checked_ids(ids, num_texts)
@@ -133,12 +129,7 @@ class IndexRows:
         return ids, rows
 
     def mask(self, where: Where | None) -> np.ndarray | None:
-        """Returns which rows may be found, bool (N), or None for all.
-
-        Raises:
-            InputError: a filter names no column, or a value of another kind than the column's; or a function returns no
-                mask.
-        """
+        """Returns which rows may be found, bool (N); None for all. Raises `InputError` if the filter does not fit."""
         if where is None:
             return None if self.deleted is None else ~self.deleted
         return self._kept(where) if self.deleted is None else self._kept(where) & ~self.deleted
@@ -199,12 +190,9 @@ class IndexRows:
         return [*tables, last, new]
 
     def changed(self, tables: Sequence[Any], deleted: Sequence[int] | np.ndarray, exact: bool) -> "IndexRows":
-        """Returns the rows of tables which begin with the present rows, without some rows, and with a graph of all.
+        """Returns the rows of tables which begin with the present rows, without some rows; with a graph unless `exact`.
 
-        Args:
-            tables: those of these rows, or from `added`.
-            deleted: the numbers of rows. They are masked or, if too many are, all is made anew without them.
-            exact: whether new rows have no graph.
+        The rows with the numbers `deleted` are masked or, if too many are, all is made anew without them.
         """
         mask = np.zeros(sum(map(len, tables)), bool)
         mask[: len(self.search)] = False if self.deleted is None else self.deleted
@@ -250,17 +238,9 @@ def kind_of(type: Any) -> str | None:
 
 
 def table_of(texts: Sequence[str], ids: Any, metadata: Any, schema: Any = None) -> Any:
-    """Returns the columns of texts beside their vectors.
+    """Returns the columns of N texts beside their vectors; ids and metadata are as for `VectorIndex.build`.
 
-    Args:
-        texts: N strings.
-        ids: N different strings or whole numbers; or None.
-        metadata: the name of each column -> a list or an array with N values, all strings, whole numbers, numbers or
-            truth values; or None.
-        schema: the columns that the table must have.
-
-    Raises:
-        InputError: ids or metadata are not of this form, or do not fit the schema.
+    Raises `InputError` if these are of another form, or do not fit `schema`, the columns that the table must have.
     """
     if metadata is not None and not isinstance(metadata, Mapping):
         raise InputError(f"metadata must be a dictionary: column -> list. Received: {type(metadata).__name__}")

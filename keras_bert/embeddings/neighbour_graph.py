@@ -22,19 +22,13 @@ _PART = 65_536
 
 
 def build_graph(vectors: Any, graph: np.ndarray | None = None, start: int = 0) -> np.ndarray:
-    """Returns a graph of all vectors as one array.
+    """Returns a graph of all vectors, float32 (N, H), as one array. Raises `InputError` if FAISS is missing.
 
-    Args:
-        vectors: float32 (N, H), an array or a `VectorSearch`.
-        graph: of the first `start` vectors, as this function returned it; the other vectors are added to it.
-        start: the number of vectors in `graph`.
+    A `graph` of the first `start` vectors, as this function returned it, grows by the others.
 
     Returns:
         int32: the number of the vector where searches begin; the number of levels of each vector (N); for each vector
         the numbers of its neighbours on each level, 2 * LINKS on the lowest and LINKS on each other, filled with -1.
-
-    Raises:
-        InputError: FAISS is missing.
     """
     faiss = import_faiss()
     index = faiss_index(vectors, start, graph)
@@ -52,11 +46,7 @@ def build_graph(vectors: Any, graph: np.ndarray | None = None, start: int = 0) -
 
 
 def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
-    """Returns a graph in memory that FAISS can search without reading outside of it, whoever wrote it.
-
-    Raises:
-        ValueError: it is not a valid graph of this number of vectors.
-    """
+    """Returns a graph in memory that FAISS can search without reading outside of it. Raises `ValueError` for others."""
     largest = 1 + num_vectors + num_vectors * LINKS * (MOST_LEVELS + 1)
     if graph.ndim != 1 or graph.dtype != np.int32 or not num_vectors < len(graph) <= largest:
         raise ValueError(f"{graph.dtype} numbers of the shape {list(graph.shape)} for {num_vectors} vectors")
@@ -88,11 +78,7 @@ def import_faiss():
 
 
 def faiss_index(vectors: Any, count: int, graph: np.ndarray | None):
-    """Returns FAISS's index of the first `count` vectors, whose graph is given, with 2 bytes a number.
-
-    Raises:
-        InputError: FAISS is missing.
-    """
+    """Returns FAISS's index of the first `count` vectors, whose graph is given, with 2 bytes a number."""
     faiss = import_faiss()
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_INNER_PRODUCT)
     index.is_trained = index.storage.is_trained = True  # half precision has nothing to learn

@@ -73,19 +73,28 @@ def evaluate_search(
     Reference: sentence-transformers 6.2, `InformationRetrievalEvaluator`.
     """
     ks = checked_ks(ks)
-    check_whole("num_candidates", num_candidates, at_least=1)
     corpus, queries = _by_id(corpus, "corpus"), _by_id(queries, "queries")
-    ids = sorted(corpus, key=id_order)  # so that equal scores come in the order of the ids
-    numbers = {name: number for number, name in enumerate(ids)}
-    judged = _judged(numbers, queries, _by_id(relevant, "relevant"))
-    asked, texts = [queries[name] for name in judged], [corpus[name] for name in ids]
-    depth = max(*ks, num_candidates if reranker is not None else 1, FUSED if hybrid else 1)
+    corpus = {name: corpus[name] for name in sorted(corpus, key=id_order)}  # so equal scores come in this order
+    judged = _judged(corpus, queries, _by_id(relevant, "relevant"))
+    options = {"index": index, "exact": exact, "others": others or {}, "hybrid": hybrid, "batch_size": batch_size}
+    options |= {"reranker": reranker, "num_candidates": num_candidates}
+    rankings = _rankings(model, corpus, [queries[name] for name in judged], max(ks), **options)
+    return {kind: _scores(ranking, list(judged.values()), ks) for kind, ranking in rankings.items()}
+
+
+def _rankings(
+    model, corpus, asked: list[str], depth: int, *, index, exact, others, hybrid, batch_size, reranker, num_candidates
+) -> dict[str, list[list[int]]]:
+    """Returns the documents of each query by each ranking of `evaluate_search`: their numbers in the corpus."""
+    check_whole("num_candidates", num_candidates, at_least=1)
+    texts = list(corpus.values())
+    depth = max(depth, num_candidates if reranker is not None else 1, FUSED if hybrid else 1)
     rankings: dict[str, list[list[int]]] = {}
     if model is not None:
-        index = _index_of(index, model, ids, texts, batch_size)
+        index = _index_of(index, model, list(corpus), texts, batch_size)
         hits = index.search(model, asked, depth, batch_size=batch_size, exact=exact)
         rankings["search"] = [[hit.number for hit in of_query] for of_query in hits]
-    for name, other in (others or {}).items():
+    for name, other in others.items():
         rankings[name] = _most_similar(other, texts, asked, depth, batch_size)
     if hybrid or not rankings:
         found, _ = WordIndex.build(texts).nearest(asked, depth)
@@ -99,12 +108,12 @@ def evaluate_search(
         rankings["re-ranked"] = [
             _ranked_again(reranker, query, found, texts, num_candidates, batch_size) for query, found in pairs
         ]
-    names = [f"{score}@{k}" for score in SCORES for k in ks]
-    found = {}
-    for kind, ranking in rankings.items():
-        scores = retrieval_scores(ranking, list(judged.values()), ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
-        found[kind] = {name: scores[name] for name in names}
-    return found
+    return rankings
+
+
+def _scores(ranking: list[list[int]], relevant: list[set[int]], ks: list[int]) -> dict[str, float]:
+    scores = retrieval_scores(ranking, relevant, ks, dict.fromkeys(("mrr", "ndcg", "map"), ks))
+    return {name: scores[name] for name in (f"{score}@{k}" for score in SCORES for k in ks)}
 
 
 def _index_of(index: VectorIndex | None, model, ids: list[str], texts: list[str], batch_size: int) -> VectorIndex:
@@ -141,8 +150,9 @@ def _by_id(values: Any, name: str) -> Mapping:
     return found
 
 
-def _judged(numbers: Mapping[Any, int], queries: Mapping[Any, str], relevant: Mapping[Any, Any]) -> dict[Any, set[int]]:
+def _judged(corpus: Mapping[Any, str], queries: Mapping[Any, str], relevant: Mapping[Any, Any]) -> dict[Any, set[int]]:
     """Returns the numbers of the relevant documents of each query that has some, in the order of `queries`."""
+    numbers = {name: number for number, name in enumerate(corpus)}
     unknown = next((name for name in relevant if name not in queries), None)
     if unknown is not None:
         raise InputError(f"relevant has the query {unknown!r}, but queries have no text for it.")

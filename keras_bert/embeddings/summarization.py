@@ -86,14 +86,9 @@ def summarize(
     spans = _spans(text, _split(text, language) if sentences is None else as_texts(sentences, "sentence"))
     if not spans:
         raise InputError("The text has no sentence, so there is nothing to summarise.")
-    vectors = sentence_embeddings(
-        model,
-        [text[start:end] for start, end in spans],
-        normalize=True,
-        prompt="",
-        max_seq_length=max_seq_length,
-        batch_size=batch_size,
-    )
+    texts = [text[start:end] for start, end in spans]
+    options: dict[str, Any] = {"max_seq_length": max_seq_length, "batch_size": batch_size}
+    vectors = sentence_embeddings(model, texts, normalize=True, prompt="", **options)
     similarities = np.clip(vectors @ vectors.T, 0.0, 1.0)
     scores = _centrality(similarities) if method == "centrality" else _centroid_similarity(vectors)
     scored = tuple(

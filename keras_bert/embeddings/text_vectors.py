@@ -21,7 +21,7 @@ from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import mean_over_windows
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
-from keras_bert.tasks.text_rows import TextRows, checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import TextRows, checked_length, each_text, in_parts, text_rows, tokenizer_of
 
 _WINDOW = 4096  # texts that are sorted by length together
 
@@ -78,30 +78,33 @@ def sentence_embeddings(
         max_seq_length = model.max_seq_length if max_seq_length is None else max_seq_length
         forward = forward_function(model)
     else:
-        pooling = pooling or "mean"
-        check_pooling(model.config, pooling)
+        forward, size = _pooled(model, pooling or "mean"), model.config.hidden_size
         if prompt:
             raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={prompt!r}. Leave it out.")
-        encoder, size = getattr(model, "encoder", model), model.config.hidden_size
         normalize = True if normalize is None else normalize
-
-        def pooled(outputs, inputs):
-            return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
-
-        forward = forward_function(encoder, key=("pooled", pooling), choose=pooled)
     check_whole("dimensions", dimensions, at_least=1, at_most=size, or_none=True)
     if getattr(model, "is_static", False) and _on_tensorflow():
-        outputs = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
+        found = _outputs_of_graph(model, texts, max_seq_length, prefix, on_progress)
     else:
         parts = _parts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
-        found = [_vectors(forward, part, batch_size, on_progress) for part in parts]
-        outputs = np.concatenate(found) if found else np.zeros((0, size), "float32")
-    result = outputs[:, :dimensions]
+        found = (_vectors(forward, part, batch_size, on_progress) for part in parts)
+    result = np.concatenate([np.zeros((0, size), "float32"), *found])[:, :dimensions]
     # The first numbers of a vector of length 1, and the mean of several, are shorter.
     if normalize or (normalize is None and model.normalize):
         # np.linalg.norm would take three times as long.
         result /= np.maximum(np.sqrt(np.einsum("nd,nd->n", result, result)), 1e-12)[:, None]
     return result
+
+
+def _pooled(model, pooling: str) -> Callable:
+    """Returns the vectors of texts by an encoder, or the encoder of a model, as a function of a batch."""
+    check_pooling(model.config, pooling)
+    encoder = getattr(model, "encoder", model)
+
+    def pooled(outputs, inputs):
+        return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
+
+    return forward_function(encoder, key=("pooled", pooling), choose=pooled)
 
 
 def search_vectors(model, texts: Sequence[str], role: str, **options) -> np.ndarray:
@@ -131,8 +134,7 @@ def token_features(
         layers: numbers as in Google's `extract_features.py`: -1 is the last layer and 0 the first.
         on_progress: called after each batch with the number of texts in it.
 
-    Raises:
-        InputError: a layer is not there, or the encoder does not return its layers.
+    Raises `InputError` if a layer is not there, or the encoder does not return its layers.
 
     Reference: Devlin et al., 2018, section 5.3: the last four layers, joined, are the best features for NER.
     """
@@ -153,7 +155,7 @@ def token_features(
     forward = forward_function(model, key=("layers", *layers), choose=chosen_layers)
 
     def features_of_tokens():
-        for window in _windows(encoded):
+        for window in in_parts(encoded, _WINDOW):
             rows = TokenRows.of([row.ids for row in window], segment_ids=[row.segment_ids for row in window])
             batches = run_batches(forward, rows, batch_size, on_progress=on_progress)
             outputs = outputs_of_rows(batches, rows, has_token_outputs=True)
@@ -164,13 +166,7 @@ def token_features(
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
-    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do.
-
-    Args:
-        model: a model with a vocabulary.
-        texts: strings, or pairs of strings.
-        max_seq_length: the largest number of tokens in a row; None for the number of the model's positions.
-    """
+    """Yields the tokens of texts, or of pairs `(text, text)`, cut as by Google's scripts; None: to all positions."""
     for rows, *_ in _parts(model, texts, max_seq_length):
         ids, segment_ids = (rows.tokens[name].tolist() for name in (features.INPUT_IDS, features.SEGMENT_IDS))
         for first, last in itertools.pairwise(rows.splits.tolist()):
@@ -187,7 +183,7 @@ def _parts(
     tokenizer = tokenizer_of(model)
     longest = checked_length(model.config, max_seq_length)
     for _, found in itertools.groupby(_checked(texts, prefix), len):
-        for part in _windows(found):
+        for part in in_parts(found, _WINDOW):
             first, *second = zip(*part, strict=True)
             yield text_rows(first, second[0] if second else None, tokenizer, longest, doc_stride)
 
@@ -213,12 +209,6 @@ def _vectors(forward: Callable, part: TextRows, batch_size: int, on_progress: Ca
     return outputs if is_first.all() else mean_over_windows(outputs, part.texts, part.rows.lengths)
 
 
-def _windows(items: Iterable) -> Iterator[list]:
-    """Yields lists of at most `_WINDOW` items."""
-    items = iter(items)
-    return iter(lambda: list(itertools.islice(items, _WINDOW)), [])
-
-
 def _on_tensorflow() -> bool:
     # Only now, because it takes seconds, and loaded exports do without it.
     from keras_bert.accelerate.backend import on_tensorflow
@@ -228,8 +218,8 @@ def _on_tensorflow() -> bool:
 
 def _outputs_of_graph(
     model, texts: Iterable[str], max_seq_length: int | None, prefix: str, on_progress: Callable
-) -> np.ndarray:
-    """Returns the vectors of texts of a static model, by one graph from text to vector. All processors work."""
+) -> Iterator[np.ndarray]:
+    """Yields the vectors of texts of a static model, by one graph from text to vector. All processors work."""
     # Only now, because these take seconds.
     import tensorflow as tf
 
@@ -247,11 +237,8 @@ def _outputs_of_graph(
     def vectors(batch: list[str]) -> np.ndarray:
         return compute(tf.constant([prefix + text for text in batch] if prefix else batch)).numpy()
 
-    checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
-    found = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(vectors, _windows(checked)):
+        for result in pool.map(vectors, in_parts(each_text(texts), _WINDOW)):
             on_progress(len(result))
             check_numbers(result)
-            found.append(result)
-    return np.concatenate(found) if found else np.zeros((0, model.embedding_size), "float32")
+            yield result

@@ -78,16 +78,8 @@ def _neighbours_together(vectors: np.ndarray) -> np.ndarray:
 def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
     """Returns the coordinates of vectors along the directions in which they differ most (principal components).
 
-    Args:
-        vectors: float (N, H).
-        dimensions: the number of directions.
-
-    Returns:
-        float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
-        such that its largest coordinate is positive.
-
-    Raises:
-        InputError: there are no vectors.
+    float (N, H) becomes float32 (N, dimensions), filled up with zeros where there are fewer directions. The sign of a
+    direction is such that its largest coordinate is positive. Raises `InputError` if there are no vectors.
     """
     if not len(vectors):
         raise InputError("A projection needs one vector or more. Received: none")
@@ -105,22 +97,11 @@ def check_plotting(advice: str = "") -> None:
 
 
 def draw_points(
-    axis: Any,
-    names: Sequence[str],
-    coordinates: np.ndarray,
-    groups: np.ndarray,
-    labels: Mapping[int, str],
-    title: str,
+    axis: Any, names: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, labels: Mapping[int, str], title: str
 ) -> None:
-    """Draws points in the colours of their groups, some of them with their name, and a legend below.
+    """Draws points, float (N, 2), in the colours of their groups, int (N,), some with their name, and a legend below.
 
-    Args:
-        axis: of matplotlib, alone in its figure.
-        names: N names.
-        coordinates: float (N, 2).
-        groups: int (N,).
-        labels: group -> its label in the legend; the points of other groups are grey.
-        title: of the picture.
+    The legend has `labels`, group -> label. The points of other groups are grey.
     """
     axis.set_title(title, loc="left", parse_math=False)
     axis.margins(x=0.18)

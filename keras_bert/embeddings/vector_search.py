@@ -69,11 +69,7 @@ class VectorSearch:
         """Returns the numbers and products of the nearest vectors that a mask allows, int64 and float32 (Q, top_k).
 
         The best come first, and the earlier of equally good ones. There are fewer columns where the mask, bool (N),
-        allows fewer.
-
-        Raises:
-            InputError: an argument is out of range, a product is not finite, or FAISS is missing where a graph is
-                searched.
+        allows fewer. The errors are those of `VectorIndex.nearest`.
         """
         check_whole("top_k", top_k, at_least=1)
         self.check_dimension(queries)

@@ -211,12 +211,7 @@ def checked_texts(texts: Any, what: str, may_be_none: bool = False) -> list[str]
 
 
 def _bm25(columns: np.ndarray, splits: np.ndarray, num_words: int, k1: float, b: float) -> Any:
-    """Returns the weights of words, a CSR array [N, V].
-
-    Args:
-        columns: the columns of the words of all texts, int32 [T].
-        splits: where the words of each text begin, and T: int [N + 1].
-    """
+    """Returns the weights of words, a CSR array [N, V]. Text n has the `columns`, int32, from `splits[n]` on."""
     from scipy.sparse import csr_array
 
     lengths = np.diff(splits)

@@ -100,20 +100,16 @@ def word_vectors(
 
 
 def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
-    """Divides vectors into groups by their directions. A few groups can match the senses of a word.
+    """Divides vectors, float (N, H), into `count` groups by their directions. A few can match the senses of a word.
 
     Agglomerative clustering by Ward's criterion of vectors at length 1: it takes no random start, and a few outlying
     vectors make no group of their own.
-
-    Args:
-        vectors: float (N, H).
-        count: the number of groups, from 1 to N.
 
     Returns:
         int64 (N,): the group of each, numbered from 0 in the order in which they first occur.
 
     Raises:
-        InputError: `count` is out of range, or a vector has values that are not numbers.
+        InputError: `count` is not from 1 to N, or a vector has values that are not numbers.
     """
     check_whole("count", count, at_least=1, at_most=len(vectors))
     check_numbers(np.asarray(vectors), "vector")

@@ -46,15 +46,12 @@ class ExampleRows:
 
 
 def mean_over_windows(outputs: np.ndarray, examples: np.ndarray, num_tokens: np.ndarray) -> np.ndarray:
-    """Returns the means of the outputs of windows, weighted by their numbers of tokens.
+    """Returns the means of the outputs of windows, float `[V, D]`, weighted by their numbers of tokens, int `[V]`.
+
+    `examples`, int `[V]`, has the example of each window, in order from 0.
 
     >>> mean_over_windows(np.array([[1.0], [4.0], [7.0]]), np.array([0, 0, 1]), np.array([1, 2, 5])).tolist()
     [[3.0], [7.0]]
-
-    Args:
-        outputs: float `[V, D]`.
-        examples: int `[V]`, the example of each window, in order from 0.
-        num_tokens: int `[V]`, special tokens included.
     """
     weights = num_tokens.astype(np.float64)
     totals = np.zeros((examples[-1] + 1, outputs.shape[1]))
@@ -79,15 +76,7 @@ def as_returned(scores: dict[str, float], return_dict: bool) -> dict[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
-    """Examples and the answers of a model.
-
-    Attributes:
-        model: the model that gave the answers.
-        examples: the examples.
-        example_rows: the rows of the examples, and notes.
-        outputs: the outputs of the model for the rows.
-        answers: one for each example.
-    """
+    """Examples, their rows, the outputs of a model for the rows, and an answer for each example."""
 
     model: Any
     examples: Any
@@ -97,17 +86,12 @@ class Answered:
 
 
 def text_task(model: Any) -> "TextTask":
-    """Returns the task of a model or a loaded export as it is now: its vocabulary, casing and labels may change.
-
-    Raises:
-        InputError: the model has no vocabulary, or has no task on texts.
-    """
+    """Returns the task of a model or an export, with its vocabulary and labels. Raises `InputError` without one."""
     task_class = getattr(model, "task_class", None)
     if task_class is None:
-        own = (
-            " A model of your own names its task first: see docs/extending.md." if hasattr(model, "task_class") else ""
-        )
-        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{own}")
+        advice = " A model of your own names its task first: see docs/extending.md."
+        advice = advice if hasattr(model, "task_class") else ""
+        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.{advice}")
     return task_class(model)
 
 
@@ -223,23 +207,15 @@ class TextTask:
         """Tells the model how many updates a run has; the next `fit` of features may be only its last part."""
 
     def rows(self, examples, max_seq_length: int | None = None) -> ExampleRows:
-        """Makes token rows of examples.
-
-        Args:
-            examples: the result of `examples`.
-            max_seq_length: maximum tokens in a row; by default the number of the model's positions.
-        """
+        """Makes token rows of the result of `examples`, of at most `max_seq_length` tokens, or of all positions."""
         raise NotImplementedError
 
     def taught(
         self, rows: Any, examples: Any, batch_size: int, kept: Callable = lambda name, compute: compute()
     ) -> Any:
-        """Returns the rows to train on with what a teacher computes for them; without a teacher, the rows.
+        """Returns the rows to train on with what a teacher computes for them in batches; without a teacher, `rows`.
 
-        Args:
-            rows: `rows(examples).rows`.
-            batch_size: examples that the teacher computes at once.
-            kept: takes a name and a function that computes an array, and returns the array, which it may have kept.
+        `kept` takes a name and a function that computes an array, and returns the array, which it may have kept.
         """
         return rows
 
@@ -252,11 +228,7 @@ class TextTask:
         return []
 
     def answers(self, examples, example_rows: ExampleRows, outputs) -> list:
-        """Converts outputs of the model to answers, one for each example.
-
-        Args:
-            outputs: the result of `outputs` for `example_rows.rows`.
-        """
+        """Converts `outputs` for `example_rows.rows` to answers, one for each example."""
         raise NotImplementedError
 
     def scores(self, examples, answers: Sequence, is_worst: bool = False) -> dict[str, float]:
@@ -296,13 +268,9 @@ class TextTask:
         return {}
 
     def class_weights(self, examples, class_weight: Mapping | str):
-        """Converts class weights to example weights.
+        """Converts class weights, label -> weight or "balanced", to example weights.
 
-        Args:
-            class_weight: label -> weight, or "balanced".
-
-        Raises:
-            InputError: the task has no classes of examples.
+        Raises `InputError` if the task has no classes of examples.
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
@@ -310,10 +278,7 @@ class TextTask:
         self, examples, example_rows: ExampleRows, outputs
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Returns the arguments of `fit_temperature` in `tasks/calibration.py`: None for logits if the answers have no
-        probabilities, and for labels if there are none.
-
-        Args:
-            outputs: the result of `outputs` for `example_rows.rows`.
+        probabilities, and for labels if there are none. `outputs` are those for `example_rows.rows`.
         """
         return None, None
 
@@ -322,11 +287,8 @@ class TextTask:
     ) -> tuple[list, TokenRows]:
         """Returns an `ExplainedRow` for each row that the explanations of the answers need, and all rows.
 
-        Args:
-            targets: what to explain, one for each example; None for the model's answer.
-
-        Raises:
-            InputError: the task has no explanations, or a target is not valid.
+        `targets` are what to explain, one for each example; None for the model's answer. Raises `InputError` if one is
+        not valid, or the task has no explanations.
         """
         example_rows = self.rows(examples, max_seq_length).print_notes(sys.stderr)
         outputs = predict_rows(self.model, example_rows.rows, batch_size, verbose=0)

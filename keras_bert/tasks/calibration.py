@@ -39,14 +39,11 @@ def calibrate_on_outputs(answered: Answered) -> Calibration:
     """Calibrates a model by one temperature, see `fit_temperature`, on its outputs for examples that have labels.
 
     If the expected calibration error on these examples does not fall, the model keeps its old temperature, and a line
-    says so.
+    says so. Raises `InputError` if the model has no probabilities, there are no labels, or as `fit_temperature`.
 
     With several labels, labels near a probability of 0.5 stay on their side of it too. Of a tagger, the words are
     examples; of a question answerer, the n best answers to a question are its labels, and questions without a right one
     among them determine no temperature.
-
-    Raises:
-        InputError: the model has no probabilities, there are no labels, or as `fit_temperature`.
     """
     logits, gold = _logits_and_labels(answered)
     if logits is None:
@@ -89,9 +86,7 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray, doubt: float = 0.0) ->
         doubt: the share of the right label that is dealt out to all labels, so that a few examples that are all
             answered right determine a temperature too (label smoothing).
 
-    Raises:
-        InputError: a logit is not a number; or there is no finite temperature: all examples are answered right, or the
-            logits tell nothing.
+    Raises `InputError`: a logit is no number, all examples are answered right, or the logits tell nothing.
 
     Reference: Guo et al., 2017, arXiv 1706.04599, section 4.2.
     """
@@ -123,9 +118,8 @@ def fit_temperature(logits: np.ndarray, gold: np.ndarray, doubt: float = 0.0) ->
 def confidences(probabilities: np.ndarray, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the probabilities of the predicted labels, and whether these are right: float and bool `(M,)`.
 
-    Args:
-        probabilities: float `(N, labels)`.
-        gold: as for `fit_temperature`. Each independent label counts as an example with the labels yes and no.
+    `probabilities` are float `(N, labels)`, and `gold` as for `fit_temperature`. Each independent label counts as an
+    example with the labels yes and no.
     """
     probabilities, gold = np.asarray(probabilities, np.float64), np.asarray(gold)
     if gold.ndim == 2:
@@ -148,10 +142,7 @@ def reliability(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NU
 def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num_bins: int = NUM_BINS) -> float:
     """Returns the mean difference between confidence and accuracy over bins, weighted by their examples.
 
-    Raises:
-        InputError: there are no examples.
-
-    Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
+    Raises `InputError` if there are none. Reference: Naeini et al., 2015; Guo et al., 2017, equation 3.
     """
     if not len(confidence):
         raise InputError("A calibration error needs one example or more. Received: none")
@@ -160,14 +151,10 @@ def expected_calibration_error(confidence: np.ndarray, is_right: np.ndarray, num
 
 
 def write_reliability(folder: str | os.PathLike, answered: Answered) -> None:
-    """Writes how often answers are right, beside how probable they are, if they have probabilities.
+    """Writes how often answers are right, beside how probable they are, if they have probabilities and labels.
 
-        reliability.txt   the expected calibration error, and a line for each bin
-        reliability.png   the bins as a picture
-
-    Args:
-        folder: the folder to write to. Existing files are replaced.
-        answered: examples with labels, and the model's outputs.
+    reliability.txt   the expected calibration error, and a line for each bin
+    reliability.png   the bins as a picture
     """
     logits, gold = _logits_and_labels(answered)
     if logits is None or gold is None:

@@ -11,7 +11,7 @@ from keras_bert.models.distiller import LABELS, Distiller, checked_terms, label_
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
-from keras_bert.records.token_rows import RowBatches
+from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.tasks.base import text_task
 from keras_bert.tasks.examples import complete_examples
 from keras_bert.tasks.fitting import LEARNING_RATE, first_step, recipe_optimizer
@@ -69,41 +69,34 @@ def distill(
     """
     if isinstance(teacher, str | os.PathLike):
         teacher = type(student).from_pretrained(teacher)
-    with_layers = terms is not None and needs_layers(checked_terms(terms))
-    distiller = Distiller(
-        student, teacher if with_layers else None, terms, layer_map=layer_map, temperature=temperature
-    )
+    layers_of = teacher if terms is not None and needs_layers(checked_terms(terms)) else None
+    distiller = Distiller(student, layers_of, terms, layer_map=layer_map, temperature=temperature)
+    rows = _rows_to_learn(distiller, teacher if layers_of is None else None, x, y, max_seq_length, batch_size)
+    steps = len(RowBatches(rows, batch_size))
+    distiller.compile(recipe_optimizer(steps, epochs, initial_epoch, callbacks, learning_rate), jit_compile=False)
+    start = first_step(distiller, steps, initial_epoch)
+    dataset = rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed, start_step=start)
+    options = {"epochs": epochs, "initial_epoch": initial_epoch, "steps_per_epoch": steps, "verbose": verbose}
+    options |= {"validation_data": validation_data, "validation_steps": validation_steps}
+    return distiller.fit(dataset, callbacks=callbacks, validation_freq=validation_freq, **options)
+
+
+def _rows_to_learn(distiller, teacher, x, y, max_seq_length: int | None, batch_size: int) -> TokenRows:
+    """Returns the rows of texts with their labels and, if there is a teacher, its logits."""
+    student = distiller.student
     task = text_task(student)
     examples = complete_examples(task, x, y)
     if y is None and LABELS in distiller.terms:
         raise InputError(f"The term {LABELS} needs labels. Received: none. Give labels, or other terms.")
     rows = task.rows(examples, max_seq_length).rows
-    if not with_layers:
-        logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
-        rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
-    steps_per_epoch = len(RowBatches(rows, batch_size))
-    optimizer = recipe_optimizer(steps_per_epoch, epochs, initial_epoch, callbacks, learning_rate)
-    distiller.compile(optimizer, jit_compile=False)
-    start = first_step(distiller, steps_per_epoch, initial_epoch)
-    return distiller.fit(
-        rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed, start_step=start),
-        epochs=epochs,
-        verbose=verbose,
-        callbacks=callbacks,
-        validation_data=validation_data,
-        initial_epoch=initial_epoch,
-        steps_per_epoch=steps_per_epoch,
-        validation_steps=validation_steps,
-        validation_freq=validation_freq,
-    )
+    if teacher is None:
+        return rows
+    logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
+    return rows.with_labels(**{features.TEACHER_LOGITS: logits})
 
 
 def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
-    """Returns the logits of a teacher for N examples, float32 (N, labels), in the order of the student's labels.
-
-    Raises:
-        InputError: teacher and student differ in labels or `problem_type`, or a logit is not a finite number.
-    """
+    """Returns the logits of a teacher for N examples, float32 (N, labels), in the order of the student's labels."""
     order = label_order(teacher, student)
     task = text_task(teacher)
     positions = teacher.config.max_sequence_length

@@ -36,11 +36,7 @@ class EvaluationReport:
 
 
 def write_report(folder: str | os.PathLike, answered: Answered) -> dict[str, float]:
-    """Writes the report on answers into an existing folder: that of their task, and how often they are right.
-
-    Returns:
-        The scores.
-    """
+    """Writes the report on answers, and how often they are right, into an existing folder. Returns the scores."""
     task = text_task(answered.model)
     scores = task.scores_of(answered)
     task.write_report(folder, answered, scores)

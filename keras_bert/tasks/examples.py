@@ -42,11 +42,7 @@ class Examples:
 
 
 def check_examples(examples: Examples) -> None:
-    """Checks the columns of examples.
-
-    Raises:
-        InputError: there is no example, a column has fewer or more values, or a weight is below 0 or infinite.
-    """
+    """Raises `InputError`: there is no example, a column has fewer or more values, or a weight is not valid."""
     if not len(examples):
         raise InputError(f"{examples.source}: there is no example.")
     for name in examples.per_example:
@@ -103,9 +99,8 @@ class TextExamples(Examples):
                 raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
             if self.may_be_empty and name.endswith("text"):
                 continue
-            empty = next(
-                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
-            )
+            blank = (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip())
+            empty = next(blank, None)
             if empty is not None:
                 raise InputError(
                     f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
@@ -114,14 +109,7 @@ class TextExamples(Examples):
 
 
 def part_of(examples: Any, names: Sequence[str], first: int, stop: int, **others: Any) -> Any:
-    """Returns a part of examples.
-
-    Args:
-        examples: a dataclass.
-        names: its attributes that have a value for each example, or are None.
-        first, stop: the part has the examples `first:stop`.
-        **others: values of further attributes for the part.
-    """
+    """Returns the examples `first:stop`: this part of the columns `names`, some may be None, and `others` as given."""
     found = {name: getattr(examples, name) for name in names}
     parts = {name: values[first:stop] for name, values in found.items() if values is not None}
     return dataclasses.replace(examples, **parts, **others)
@@ -133,8 +121,7 @@ def first_held_out(num_examples: int, validation_split: float) -> int:
     >>> first_held_out(10, 0.25)
     7
 
-    Raises:
-        InputError: the share is not between 0 and 1, or one of both parts would be empty.
+    Raises `InputError` if the share is not between 0 and 1, or one of both parts would be empty.
 
     Reference: Keras `array_data_adapter.train_validation_split`.
     """
@@ -152,13 +139,8 @@ def complete_examples(task: Any, x: Any, y: Any = None, sample_weight: Any = Non
     """Returns `task.examples(x, y, sample_weight)`, where every example has its texts, its label and its weight.
 
     A text, label or weight is missing if it is None, NaN or, except for texts of `task.may_be_blank`, white space only.
-
-    Args:
-        skip_missing: whether examples with a missing value are left out, and a line on standard error says how many;
-            None if this cannot be asked for.
-
-    Raises:
-        InputError: values are missing; or as `task.examples`.
+    With `skip_missing`, examples with a missing value are left out, and a line on standard error says how many;
+    otherwise `InputError` is raised. None: this cannot be asked for.
     """
     columns = {name: _as_list(values) for name, values in _named_columns(task, x, y, sample_weight)}
     lists = {name: values for name, values in columns.items() if isinstance(values, list)}

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -42,34 +43,22 @@ def fit_texts(
     teacher=None,
     **keras_options,
 ):
-    """Trains a model on texts.
+    """Trains a model on texts, and returns the `History` of Keras.
 
-    The arguments are those of `fit` of task models; `keras_options` are those that `keras.Model.fit` gets.
-
-    XLA is disabled, even if `compile` enabled it: it would compile anew for each batch length.
-
-    With a `teacher`, `tasks.distillation.distill` trains, which gets `keras_options` with its own options.
-
-    Returns:
-        The `History` of Keras.
-
-    Raises:
-        InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
+    The arguments and errors are those of `TextModel.fit`; `keras_options` are those that `keras.Model.fit` gets. With a
+    `teacher`, `tasks.distillation.distill` trains, which gets `keras_options` with its own options.
     """
+    batch_size = batch_size_of(batch_size)
     if teacher is not None:
-        from keras_bert.tasks.distillation import distill
-
         others = {"validation_data": validation_data, "class_weight": class_weight, "sample_weight": sample_weight}
         others |= {"validation_split": validation_split or None, "steps_per_epoch": steps_per_epoch}
         others |= {"skip_missing": skip_missing or None}
-        if given := [name for name, value in others.items() if value is not None]:
-            raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
-        options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
-        return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **keras_options)
+        options = {"batch_size": batch_size, "max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
+        return _fit_to_teacher(model, teacher, x, y, others, **options, **keras_options)
     # Only now, because it imports TensorFlow on every backend.
     from keras_bert.records.datasets import rows_dataset
 
-    batch_size, task = batch_size_of(batch_size), text_task(model)
+    task = text_task(model)
     examples, held_out = read_examples(task, x, y, sample_weight, skip_missing), None
     if validation_split and validation_data is None:
         first = first_held_out(len(examples), validation_split)
@@ -87,13 +76,32 @@ def fit_texts(
     elif validation_data is not None:
         parts = _validation_parts(task, x, y, validation_data)
         validation_data = _validation_dataset(task, parts, validation_batch_size, max_seq_length, skip_missing)
-    steps_per_epoch = num_steps(steps_per_epoch, len(rows.batches(batch_size, seed if shuffle else None)))
-    first_epoch, callbacks = keras_options.get("initial_epoch", 0), keras_options.get("callbacks")
-    compile_for_texts(model, steps_per_epoch, epochs, first_epoch, callbacks)
-    start = first_step(model, steps_per_epoch, first_epoch)
-    dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed, start_step=start)
-    keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
-    return model.fit(dataset, epochs=epochs, **keras_options)
+    num_batches = len(rows.batches(batch_size, seed if shuffle else None))
+    make_dataset = functools.partial(rows_dataset, rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
+    keras_options["validation_data"] = validation_data
+    return fit_on_batches(model, make_dataset, num_batches, steps_per_epoch, epochs, **keras_options)
+
+
+def _fit_to_teacher(model, teacher, x, y, others: Mapping[str, Any], **options):
+    from keras_bert.tasks.distillation import distill
+
+    if given := [name for name, value in others.items() if value is not None]:
+        raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
+    return distill(model, teacher, x, y, **options)
+
+
+def fit_on_batches(
+    model, make_dataset: Callable, num_batches: int, steps_per_epoch: int | None, epochs: int, **options
+):
+    """Compiles a model for one `fit` on texts, see `compile_for_texts`, and trains it. Returns the `History` of Keras.
+
+    `make_dataset` gets the number of the first update as `start_step`. A pass over the texts has `num_batches`.
+    """
+    steps = num_steps(steps_per_epoch, num_batches)
+    first_epoch = options.get("initial_epoch", 0)
+    compile_for_texts(model, steps, epochs, first_epoch, options.get("callbacks"))
+    dataset = make_dataset(start_step=first_step(model, steps, first_epoch))
+    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps, **options)
 
 
 def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int | None) -> Answered:
@@ -106,11 +114,7 @@ def outputs_with_labels(model, x, y, batch_size: int | None, max_seq_length: int
 
 
 def first_step(model, steps_per_epoch: int, initial_epoch: int) -> Callable[[], int]:
-    """Returns a function of the number of the first update, for a data set whose reading begins after the callbacks.
-
-    `BackupAndRestore` tells the model the first epoch when it has restored it. So the texts come in the order of a fit
-    that was not interrupted.
-    """
+    """Returns a function of the number of the first update, which `BackupAndRestore` may set when the fit has begun."""
     return lambda: steps_per_epoch * (model._initial_epoch or initial_epoch)
 
 
@@ -123,11 +127,7 @@ def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
 
 
 def _validation_parts(task: TextTask, x, y, data) -> Any:
-    """Returns `validation_data` as (x, y) if it has the columns of texts themselves, as where `fit` has no y.
-
-    Raises:
-        InputError: `fit` has columns of texts and labels, and `validation_data` has them side by side.
-    """
+    """Returns `validation_data` as (x, y) if it has the columns of texts themselves, as where `fit` has no y."""
     parts = tuple(data) if isinstance(data, (tuple, list)) else ()
     if len(parts) < 2 or not holds_texts(parts[0]) or hasattr(parts[0], "element_spec"):
         return data
@@ -163,21 +163,12 @@ def _rows_to_validate(task: TextTask, examples, batch_size: int, max_seq_length:
 
 
 def recipe_optimizer(
-    num_batches: int,
-    epochs: int,
-    initial_epoch: int = 0,
-    callbacks: Any = None,
-    learning_rate: float = LEARNING_RATE,
+    num_batches: int, epochs: int, initial_epoch: int = 0, callbacks: Any = None, learning_rate: float = LEARNING_RATE
 ):
-    """Returns an `AdamW` whose rate rises for a tenth of the updates of one `fit` and then falls to 0.
+    """Returns an `AdamW` whose rate rises to its peak for a tenth of the updates of one `fit` and then falls to 0.
 
-    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant.
-
-    Args:
-        num_batches: updates in an epoch.
-        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs.
-        callbacks: those of `fit`.
-        learning_rate: the peak rate.
+    With a callback that sets the rate, such as `ReduceLROnPlateau`, the rate begins at the peak and is constant. The
+    arguments are those of `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs of `num_batches` updates.
     """
     if rate_setter(callbacks):
         return AdamW(learning_rate, name=FOR_ONE_FIT)
@@ -200,13 +191,9 @@ def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int =
 
 
 def compile_for_features(model, arguments: Mapping[str, Any]) -> None:
-    """Compiles a model that the user has not compiled for one `fit` on features, as for texts.
+    """Compiles a model that the user has not compiled for one `fit` of Keras with these arguments, as for texts.
 
-    Args:
-        arguments: those of `keras.Model.fit`, by name.
-
-    Raises:
-        InputError: nobody knows how many updates an epoch has.
+    Raises `InputError` if nobody knows how many updates an epoch has.
     """
     num_batches = num_batches_of(arguments)
     if num_batches is None:

@@ -33,14 +33,8 @@ def label_name(value: Any, labels: Sequence[str], place: str, label_type: str = 
     >>> label_name(1, ["bad", "good"], "The label"), label_name(True, ["True", "False"], "The label")
     ('good', 'True')
 
-    Args:
-        value: a string, an integer, a float such as 1.0, or a bool, also of NumPy.
-        labels: the names in order.
-        label_type: the type of the labels, see `program/label_types.py`.
-        place: where the value is, to begin a message with, such as "The label of example 2".
-
-    Raises:
-        InputError: a number is also the name of another label, or `value` is no label.
+    `value` may be of NumPy, or a float as 1.0; see `program/label_types.py` for `label_type`. Raises `InputError`,
+    which begins with `place`: a number is also the name of another label, or `value` is no label.
     """
     value = plain(value)
     if isinstance(value, str):
@@ -84,13 +78,11 @@ def _name_of_value(value: Any, labels: Sequence[str], place: str, label_type: st
 def label_names(values: Any, labels: Sequence[str], place: str, label_type: str = "str") -> list[str]:
     """Returns the names of any number of labels, given as a list of names, or as 0 or 1 for each label.
 
-    With a `label_type` other than `str`, the list has labels of this type.
+    With a `label_type` other than `str`, the list has labels of this type. Raises `InputError` for all else, and where
+    0 and 1 are names.
 
     >>> label_names([1, 0, 1], ["a", "b", "c"], "The labels")
     ['a', 'c']
-
-    Raises:
-        InputError: `values` is neither; or it is both, because 0 and 1 are names.
     """
     if isinstance(values, list) and all(isinstance(label, str) for label in values):
         return values
@@ -117,13 +109,8 @@ def values_of_labels(values: Any, labels: Sequence[str], name: str, label_type: 
     >>> values_of_labels({1: 0.5}, ["a", "b"], "class_weight")
     {'b': 0.5}
 
-    Args:
-        values: a dictionary, or a Series of pandas whose index has labels; for anything else the result is None.
-        labels, label_type: as for `label_name`.
-        name: what `values` are called, for messages.
-
-    Raises:
-        InputError: a label is unknown, or has two values.
+    `values`, by their name in messages, are a dictionary, or a Series of pandas whose index has labels; None for all
+    else. Raises `InputError` if a label is unknown, or has two values.
     """
     given = as_mapping(values, name)
     if given is None:

@@ -22,10 +22,7 @@ _STEP = 16
 class Calls:
     """Calls the user's Keras callbacks around prediction in batches, as `evaluate` and `predict` of Keras do.
 
-    Args:
-        model: the model.
-        callbacks: a list of callbacks, a single one, or None.
-        kind: "test" or "predict", part of the names of the called methods, such as `on_test_batch_end`.
+    `kind`, "test" or "predict", is part of the names of the called methods, such as `on_test_batch_end`.
     """
 
     def __init__(self, model, callbacks, kind: str):
@@ -61,11 +58,9 @@ def predict_rows(
     calls: Calls | None = None,
     forward: Callable | None = None,
 ):
-    """Runs a model over rows.
+    """Runs a model, or a loaded export, over N examples with T tokens in total.
 
     Args:
-        model: a task model, or a loaded export.
-        rows: N examples, T tokens in total.
         batch_size: examples per batch; None for 32.
         verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds, if there are several batches.
         calls: the callbacks to call when prediction begins and around each batch; `end` is left to the caller.
@@ -75,8 +70,7 @@ def predict_rows(
         An array (N, ...), in the order of `rows`; for models with `has_token_outputs` an array (T, ...), aligned with
         `rows.tokens`. A dictionary of such arrays if the model returns a dictionary.
 
-    Raises:
-        InputError: an output is not a number.
+    Raises `InputError` if an output is not a number.
     """
     model.warn_if_untrained()
     forward = forward or forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
@@ -129,11 +123,10 @@ def outputs_of_rows(batches: Iterable[tuple[np.ndarray, Any]], rows: TokenRows, 
 def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose: Callable | None = None) -> Callable:
     """Returns the forward pass of a model as a function of a batch, whatever the model runs on.
 
-    On TensorFlow it is traced once for batches of any size and length.
+    On TensorFlow it is traced once for batches of any size and length. The features have `num_axes` axes.
 
     Args:
         model: a Keras model; or a loaded export, whose `engine` is run.
-        num_axes: the number of axes of the features.
         choose: called with the outputs and the features; its result is returned instead of the outputs.
         key: tells functions `choose` of one model apart; it holds everything that `choose` reads besides the model.
     """
@@ -162,10 +155,7 @@ def forward_function(model, num_axes: int = 2, key: Hashable = "outputs", choose
 
 
 def traced_on_features(model, key: Hashable, function: Callable, names: Sequence[str], num_axes: int = 2) -> Callable:
-    """Returns a function of a batch that calls `function` with the features `names`, traced on TensorFlow.
-
-    The other arguments are those of `forward_function` and `traced`.
-    """
+    """Returns a function of a batch that calls `function` with the features `names`; on TensorFlow, it is traced."""
     # Only now, because these take seconds, and loaded exports do without them.
     from keras_bert.accelerate.backend import tensorflow_functions
     from keras_bert.accelerate.traced_functions import traced
@@ -201,12 +191,7 @@ def _put(result: dict, name, values: np.ndarray, rows: TokenRows, examples: np.n
 
 @contextlib.contextmanager
 def text_progress(texts: Any, on_progress: Callable[[int], Any] | None) -> Iterator[Callable[[int], Any]]:
-    """Yields `on_progress` or, for None, a function that moves a bar, which appears after ten seconds.
-
-    Args:
-        texts: a column of texts, whose number is shown if it is known.
-        on_progress: takes the number of texts of each batch.
-    """
+    """Yields `on_progress` or, for None, a function that moves a bar of the texts, which appears after ten seconds."""
     if on_progress is not None:
         yield on_progress
         return

@@ -49,10 +49,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 def write_errors(folder: str | os.PathLike, unit: str, columns: Mapping[str, Sequence], is_wrong: Sequence) -> int:
     """Writes errors.tsv: the wrong examples, the highest loss first. Returns how many there are.
 
-    Args:
-        unit: the name of the first column, the number of the example from 1.
-        columns: name -> N values; those of "loss" give the order.
-        is_wrong: N truth values.
+    The first column, `unit`, is the number of the example from 1. `columns` are name -> N values, "loss" among them.
     """
     order = np.argsort(-np.asarray(columns["loss"]), kind="stable")
     wrong = [number for number in order.tolist() if is_wrong[number]]
@@ -85,15 +82,9 @@ def has_matplotlib() -> bool:
 
 
 def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) -> bool:
-    """Writes a picture as PNG, or logs a warning if matplotlib is not installed.
+    """Writes a PNG picture and returns True; without matplotlib, logs a warning and returns False.
 
-    Args:
-        path: the PNG file.
-        size: width and height in inches.
-        draw_on: called with the matplotlib axes to draw on.
-
-    Returns:
-        Whether the picture was written.
+    `size` is in inches; `draw_on` is called with the matplotlib axes to draw on.
     """
     if not has_matplotlib():
         _logger.warning("%s was not drawn: pictures need matplotlib. %s", os.fspath(path), how_to_install("plots"))

@@ -345,14 +345,6 @@ class TextModel(TaskModel):
         check_options(self.explain, unknown=unknown)
         from keras_bert.tasks.explanation.explaining import explain_examples
 
-        return explain_examples(
-            self,
-            complete_examples(text_task(self), x),
-            targets,
-            method=method,
-            steps=steps,
-            quadrature=quadrature,
-            baseline=baseline,
-            batch_size=batch_size,
-            max_seq_length=max_seq_length,
-        )
+        options: dict[str, Any] = {"method": method, "steps": steps, "quadrature": quadrature, "baseline": baseline}
+        options |= {"batch_size": batch_size, "max_seq_length": max_seq_length}
+        return explain_examples(self, complete_examples(text_task(self), x), targets, **options)

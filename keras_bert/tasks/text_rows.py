@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
+from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records.token_rows import TokenRows, cut_overlapping, join_segments
 from keras_bert.tokenization.token_lists import FastForm, PythonForm, TokenLists
 
@@ -45,17 +46,12 @@ def text_rows(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> TextRows:
-    """Makes rows [CLS] a [SEP] of texts, or [CLS] a [SEP] b [SEP] of pairs.
+    """Makes rows [CLS] a [SEP] of N texts, or [CLS] a [SEP] b [SEP] of pairs, by a `GraphForm` or a `PythonForm`.
 
-    Args:
-        texts: N strings.
-        second_texts: N strings, or None.
-        tokenizer: a `GraphForm` or a `PythonForm`.
-        max_seq_length: the largest number of tokens in a row. Longer rows are cut, see `join_segments`.
-        doc_stride: single texts that are too long become several rows instead, which begin this many tokens apart.
+    Rows of more than `max_seq_length` tokens are cut, see `join_segments`. With `doc_stride`, single texts that are too
+    long become several rows instead, which begin this many tokens apart.
 
-    Raises:
-        InputError: `max_seq_length` leaves no room for special tokens.
+    Raises `InputError` if `max_seq_length` leaves no room for special tokens.
     """
     vocabulary = tokenizer.vocabulary
     segments: list = [token_lists(column, tokenizer.tokenize) for column in (texts, second_texts) if column is not None]
@@ -67,19 +63,28 @@ def text_rows(
     return TextRows(*join_segments(segments, max_seq_length, vocabulary), numbers)
 
 
+def each_text(texts: Any) -> Iterator[str]:
+    """Yields the texts of a column. Raises `InputError` for what is no text."""
+    for number, text in enumerate(iterate_column(texts, "texts"), start=1):
+        yield checked_text(text, f"text {number}")
+
+
+def in_parts(items: Iterable, size: int) -> Iterator[list]:
+    """Yields lists of at most `size` items."""
+    items = iter(items)
+    return iter(lambda: list(itertools.islice(items, size)), [])
+
+
 def token_lists(texts: Iterable[str], tokenize: Callable[[list[str]], Any]) -> TokenLists:
     """Returns the tokens of any number of texts; `tokenize` is a method of a `GraphForm` or a `PythonForm`."""
-    texts = iter(texts)
-    parts = iter(lambda: list(itertools.islice(texts, ROWS_AT_ONCE)), [])
-    return TokenLists.concatenate([TokenLists.of(tokenize(part)) for part in parts])
+    return TokenLists.concatenate([TokenLists.of(tokenize(part)) for part in in_parts(texts, ROWS_AT_ONCE)])
 
 
 def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Yields slices that cover all examples in order, each of at most `rows_at_once` rows.
 
-    Example:
-        >>> list(parts_of(5, rows_at_once=2))
-        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> list(parts_of(5, rows_at_once=2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     at_once = max(1, rows_at_once // rows_per_example)
     for first in range(0, num_examples, at_once):
@@ -89,10 +94,7 @@ def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = R
 def tokenizer_of(model) -> Any:
     """Returns the tokenizer of a model for many texts; all models with the same vocabulary share it.
 
-    Exports are run without TensorFlow, so theirs is a `PythonForm`.
-
-    Raises:
-        InputError: the model has no vocabulary.
+    Exports are run without TensorFlow, so theirs is a `PythonForm`. Raises `InputError` without a vocabulary.
     """
     tokenizer = model.tokenizer
     if tokenizer is None:
@@ -112,11 +114,7 @@ def tokenizer_of(model) -> Any:
 
 
 def checked_length(config, max_seq_length: int | None) -> int:
-    """Returns the largest number of tokens in a row: `max_seq_length`, or the number of the model's positions.
-
-    Raises:
-        InputError: the model has fewer positions, or there is no room for a token between [CLS] and [SEP].
-    """
+    """Returns the largest number of tokens in a row, by default of positions. Raises `InputError` for more."""
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     if max_seq_length is not None or longest < _SHORTEST_ROW:
         config.check_sequence_length(longest)
@@ -151,11 +149,7 @@ class TokenizedTexts:
 
 
 def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
-    """Tokenises texts with offsets.
-
-    Args:
-        texts: N strings.
-        tokenizer: a `GraphForm` or a `PythonForm`.
+    """Tokenises N texts with offsets, by a `GraphForm` or a `PythonForm`.
 
     Example:
         tokenize_texts(["é the", ""], tokenizer)

@@ -11,24 +11,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.checkpoints import sentence_transformers as files
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint
-from keras_bert.checkpoints.sentence_transformers import (
-    CROSS_ENCODER,
-    LENGTH_FILE,
-    MLM_TRANSFORMER,
-    MODULE_CONFIG_FILE,
-    PROMPTS_FILE,
-    SETTINGS_KEYS,
-    STATIC_EMBEDDING,
-    TRANSFORMER,
-    ModelFolder,
-    config_of,
-    longest_text,
-    read_layers,
-    transformer_keys,
-    write_dense,
-    write_modules,
-)
+from keras_bert.checkpoints.sentence_transformers import ModelFolder
 from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
@@ -55,27 +40,25 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with the pooling in its config, and with the arguments of `SentenceEncoder`.
 
     The pooling has the names of the modules: "cls", "cls + max", "mean, then Dense". The mean is not named. Normalize
-    is not named, because it changes no cosine. There are arguments only if all modules are known here.
-
-    Raises:
-        InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
+    is not named, because it changes no cosine. There are arguments only if all modules are known here. Raises
+    `InputError` if a file is damaged or missing, contradicts another, or lies outside the folder.
     """
     config, modules, settings = checkpoint.config, folder.modules, folder.settings
-    made_as = member(settings, "model_type", str, PROMPTS_FILE, _MODEL_TYPE)
-    if not modules or made_as == CROSS_ENCODER:
+    made_as = member(settings, "model_type", str, files.PROMPTS_FILE, _MODEL_TYPE)
+    if not modules or made_as == files.CROSS_ENCODER:
         return checkpoint
     kinds, prompts = [kind for kind, _ in modules], folder.prompts()
     steps, poolings = [], []
     for kind, place in modules:
         if kind == "Pooling":
             poolings = _poolings(place, config, has_prompts=any(prompts["prompts"].values()))
-            missing = f"a pooling without {os.path.relpath(place, folder.path)}/{MODULE_CONFIG_FILE}"
+            missing = f"a pooling without {os.path.relpath(place, folder.path)}/{files.MODULE_CONFIG_FILE}"
             steps.append(" + ".join(poolings) or missing)
-        elif kind == STATIC_EMBEDDING:
+        elif kind == files.STATIC_EMBEDDING:
             poolings = ["mean"]
-        elif kind not in (TRANSFORMER, MLM_TRANSFORMER, "Normalize", "Dropout"):
+        elif kind not in (files.TRANSFORMER, files.MLM_TRANSFORMER, "Normalize", "Dropout"):
             steps.append(kind)
-    pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
+    pooling = ", then ".join(steps) or ("mean" if files.STATIC_EMBEDDING in kinds else "no pooling")
     if made_as != _MODEL_TYPE:
         pooling = f"{pooling} of a {made_as}"
     if pooling != "mean":
@@ -84,36 +67,35 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     if not is_known or not poolings or len(set(poolings)) < len(poolings) or set(poolings) - set(POOLINGS):
         return checkpoint
     width = config.hidden_size * len(poolings)
-    dense, tensors = read_layers(modules, width, folder.trust_pickle, "sentence_embedding")
-    SETTINGS_KEYS.check(settings, folder.settings_file)
+    dense, tensors = files.read_layers(modules, width, folder.trust_pickle, "sentence_embedding")
+    files.SETTINGS_KEYS.check(settings, folder.settings_file)
     arguments = {
         "pooling": poolings,
         "normalize": "Normalize" in kinds,
         **prompts,
-        "max_seq_length": None if config.is_static else longest_text(modules[0][1], config, transformer_keys()),
+        "max_seq_length": None,
         "dense": dense,
     }
-    similarity = member(settings, "similarity_fn_name", str, PROMPTS_FILE, "cosine")
+    if not config.is_static:
+        arguments["max_seq_length"] = files.longest_text(modules[0][1], config, files.transformer_keys())
+    similarity = member(settings, "similarity_fn_name", str, files.PROMPTS_FILE, "cosine")
     is_cosine = similarity == "cosine" or (similarity.startswith("dot") and arguments["normalize"])
     notes = [] if is_cosine else [f"its similarity is {similarity[:100]!r}, and searches here compare by cosines"]
     return checkpoint.telling(KIND, arguments, tensors).replace(remarks=(*checkpoint.remarks, *notes))
 
 
 def _is_known(kinds: list[str]) -> bool:
-    """Whether the modules are Transformer and Pooling or StaticEmbedding, then Dense ..., Normalize, in this order.
-
-    Dropout is ignored.
-    """
+    """Whether the modules are Transformer and Pooling or StaticEmbedding, Dense ..., Normalize; Dropout is ignored."""
     kinds = [kind for kind in kinds if kind != "Dropout"]
     if kinds and kinds[-1] == "Normalize":
         kinds = kinds[:-1]
-    num_first = 2 if kinds[:2] == ["Transformer", "Pooling"] else kinds[:1].count(STATIC_EMBEDDING)
+    num_first = 2 if kinds[:2] == ["Transformer", "Pooling"] else kinds[:1].count(files.STATIC_EMBEDDING)
     return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
 
 
 def _poolings(folder: str, config: BertConfig, has_prompts: bool) -> list[str]:
     """Returns the names of the poolings in the order in which they are joined; an empty list without a config."""
-    file, values = os.path.join(folder, MODULE_CONFIG_FILE), config_of(folder)
+    file, values = os.path.join(folder, files.MODULE_CONFIG_FILE), files.config_of(folder)
     if not os.path.isfile(file):
         return []
     _POOLING_CONFIG_KEYS.check(values, file)
@@ -134,21 +116,21 @@ def _poolings(folder: str, config: BertConfig, has_prompts: bool) -> list[str]:
 def write(checkpoint: BertCheckpoint, folder: str) -> tuple[str, ...]:
     """Writes the files of sentence-transformers for a `SentenceEncoder`, see `registry.Task`."""
     arguments, config = checkpoint.arguments[KIND], checkpoint.config
-    first = [STATIC_EMBEDDING] if config.is_static else ["Transformer", "Pooling"]
+    first = [files.STATIC_EMBEDDING] if config.is_static else ["Transformer", "Pooling"]
     kinds = [*first, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"]]
-    paths = write_modules(folder, [f"{_PACKAGE}{kind}" for kind in kinds])
+    paths = files.write_modules(folder, [f"{_PACKAGE}{kind}" for kind in kinds])
     width, poolings = config.hidden_size, tuple(arguments["pooling"])
     if not config.is_static:
         values = {"word_embedding_dimension": width, **_pooling_values(poolings), "include_prompt": True}
-        write_json(os.path.join(paths[1], MODULE_CONFIG_FILE), values)
+        write_json(os.path.join(paths[1], files.MODULE_CONFIG_FILE), values)
     width *= len(poolings)
     for number, settings in enumerate(arguments["dense"]):
-        width = write_dense(checkpoint, paths[len(first) + number], number, settings, width)
+        width = files.write_dense(checkpoint, paths[len(first) + number], number, settings, width)
     prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
-    write_json(os.path.join(folder, PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
+    write_json(os.path.join(folder, files.PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
     if not config.is_static:  # whose texts are not cut there
         length = arguments["max_seq_length"] or config.max_sequence_length
-        write_json(os.path.join(folder, LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+        write_json(os.path.join(folder, files.LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
     return (SENTENCE_HEAD,)
 
 
@@ -162,8 +144,7 @@ def _pooling_values(poolings: tuple[str, ...]) -> dict[str, Any]:
 def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> tuple[dict, BertCheckpoint]:
     """Returns the constructor arguments of a `SentenceEncoder` or `SentenceClassifier`, and the checkpoint.
 
-    Raises:
-        InputError: texts get vectors in another way than by a known pooling.
+    Raises `InputError` if texts get vectors in another way than by a known pooling.
     """
     if KIND in checkpoint.arguments:
         known = inspect.signature(model_class.__init__).parameters

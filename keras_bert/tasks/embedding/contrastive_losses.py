@@ -18,10 +18,7 @@ class Contrastive(EmbeddingLoss):
     A pair has the score 1 if it is similar, and 0 if not. The loss of a pair is half the square of what is missing.
 
     Args:
-        margin: the margin of the distance, which is 1 minus the cosine.
-
-    Raises:
-        InputError: the margin is not above 0.
+        margin: the margin of the distance, which is 1 minus the cosine; above 0.
 
     Reference: Hadsell et al., 2006, "Dimensionality Reduction by Learning an Invariant Mapping"; sentence-transformers
     `ContrastiveLoss`.
@@ -58,7 +55,7 @@ class OnlineContrastive(Contrastive):
     the largest one of the similar pairs. If a batch has pairs of one kind only, their mean takes this place. The loss
     is the sum of the squares.
 
-    Args and errors are those of `Contrastive`.
+    Args are those of `Contrastive`.
 
     Reference: sentence-transformers `OnlineContrastiveLoss`.
     """

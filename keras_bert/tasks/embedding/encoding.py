@@ -43,6 +43,8 @@ def check_encode_options(verb: Callable, unknown: Iterable[str]) -> None:
 class SentenceEncoding:
     """The methods of a `SentenceEncoder`, and of its loaded exports: texts -> vectors -> cosines."""
 
+    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
+
     def encode(
         self,
         texts: Any,
@@ -75,17 +77,10 @@ class SentenceEncoding:
         from keras_bert.embeddings.text_vectors import sentence_embeddings
 
         check_encode_options(self.encode, unknown)
+        options = {"normalize": normalize, "prompt": prompt, "dimensions": dimensions}
+        options |= {"batch_size": batch_size, "max_seq_length": max_seq_length}
         with text_progress(texts, on_progress) as progress:
-            return sentence_embeddings(
-                self,
-                texts,
-                normalize=normalize,
-                prompt=prompt,
-                dimensions=dimensions,
-                batch_size=batch_size,
-                max_seq_length=max_seq_length,
-                on_progress=progress,
-            )
+            return sentence_embeddings(self, texts, on_progress=progress, **options)
 
     def similarity(self, vectors: Any, others: Any) -> np.ndarray:
         """Returns the cosines of vectors `[N, D]` with others `[M, D]`: float32 `[N, M]`. `[D]` is one vector.
@@ -119,7 +114,7 @@ def _units(*given: Any) -> list[np.ndarray]:
     return [vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12) for vectors in found]
 
 
-class LoadedSentenceEncoder(SentenceEncoding, Prompts):
+class LoadedSentenceEncoder(SentenceEncoding):
     """Methods of loaded exports of a `SentenceEncoder`, or of an encoder with the pooling that its export got."""
 
     def __init__(self, folder, engine, runtime):

@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice
 from keras_bert.program.user_inputs import is_float32
-from keras_bert.tasks.examples import part_of
+from keras_bert.tasks.examples import check_weights, part_of
 
 PAIRS, SCORES, LISTS, LABELS, TEXTS = "pairs", "scores", "lists of scores", "labels", "texts"
 PROPORTIONAL, ROUND_ROBIN = "proportional", "round_robin"
@@ -63,13 +63,12 @@ class SentenceExamples:
             raise InputError(f"{self.source}: labels belong to single texts. Received: {len(self.columns)} columns")
         if self.scores is not None and len(self.columns) > 2:
             self._check_lists()
-        for name in ("weights",) if self.kind == LISTS else ("scores", "weights"):
-            for number, value in enumerate(getattr(self, name) or (), start=1):
-                if not is_float32(value) or (name == "weights" and value < 0):
-                    raise InputError(
-                        f"{self.source}: the {name[:-1]} of example {number} must be a number"
-                        f"{' of 0 or more' if name == 'weights' else ''}. Received: {value!r:.100}"
-                    )
+        for number, score in enumerate(self.scores if self.kind == SCORES else (), start=1):
+            if not is_float32(score):
+                raise InputError(
+                    f"{self.source}: the score of example {number} must be a number. Received: {score!r:.100}"
+                )
+        check_weights(self)
 
     def _check_lists(self) -> None:
         """Makes a list of each example's scores; a single margin may be a number. Raises `InputError`."""
@@ -89,13 +88,9 @@ class SentenceExamples:
         object.__setattr__(self, "scores", lists)
 
     def check_for(self, loss: str, kinds: Sequence[str], fewest_texts: int, has_teacher: bool) -> None:
-        """Raises `InputError` unless a loss can learn from the examples.
+        """Raises `InputError` unless a loss of this name can learn from examples of these kinds with so many texts.
 
-        Args:
-            loss: its name, for messages.
-            kinds: the kinds of examples that it learns from.
-            fewest_texts: the smallest number C of texts in an example.
-            has_teacher: whether a teacher computes the scores of pairs.
+        With `has_teacher`, a teacher computes the scores of pairs.
         """
         if has_teacher and self.kind == LISTS:
             raise InputError(

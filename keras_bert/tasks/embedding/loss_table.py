@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from keras_bert import registry
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options
-from keras_bert.tasks.embedding.examples import SentenceExamples
+from keras_bert.tasks.embedding.examples import PAIRS, SentenceExamples
 
 _FOLDER = "keras_bert.tasks.embedding"
 
@@ -72,6 +72,9 @@ class TextLoss(Options):
         teacher: a `CrossEncoder` or `SentenceEncoder` that computes labels before training, or the folder of one; None
             if the examples have them.
         teaches_vectors: whether the labels are the teacher's vectors, float `[B, C, G]`, instead of its scores.
+
+    Raises:
+        InputError: an argument is out of the bounds that the class names.
     """
 
     learns_from: ClassVar[str | Sequence[str]]
@@ -84,13 +87,17 @@ class TextLoss(Options):
         kinds = [self.learns_from] if isinstance(self.learns_from, str) else self.learns_from
         examples.check_for(type(self).__name__, kinds, self.fewest_texts, self.teacher is not None)
 
+    def check_batch(self, num_texts: int | None, labels: Any) -> None:
+        """Raises `InputError` if the examples of a batch have too few texts, None if unknown, or no labels."""
+        name = type(self).__name__
+        if num_texts is not None and num_texts < self.fewest_texts:
+            raise InputError(f"{name} needs {self.fewest_texts} texts in each example or more. Received: {num_texts}")
+        if labels is None and (self.learns_from != PAIRS or self.teacher is not None):
+            raise InputError(f"{name} learns from {self.learns_from}. Received: none. Give them as y.")
+
 
 def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:
-    """Returns a loss by its name in a table; a loss of the class `base` or None is returned as it is.
-
-    Raises:
-        InputError: no loss has this name.
-    """
+    """Returns a loss by its name in a table; a loss of the class `base` or None as it is. Raises `InputError`."""
     if loss is None or isinstance(loss, base):
         return loss
     article = "an" if base.__name__[0] in "AEIOU" else "a"
@@ -100,13 +107,7 @@ def loss_of(base: type, table: Mapping[str, Loss], loss: Any) -> Any:
 def loss_of_name(table: Mapping[str, Loss], kind: str, name: Any) -> type:
     """Returns the class of a loss by its name, here or in sentence-transformers.
 
-    Args:
-        table: name -> `Loss`.
-        kind: what the losses are, such as "an EmbeddingLoss", for messages.
-        name: the name.
-
-    Raises:
-        InputError: no loss has this name.
+    Raises `InputError` if no loss has this name. `kind` says there what the losses are, such as "an EmbeddingLoss".
     """
     published = {loss.published: loss for loss in table.values()}
     loss = {**published, **table}.get(name) if isinstance(name, str) else None

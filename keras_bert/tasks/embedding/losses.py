@@ -86,11 +86,8 @@ class InBatchNegatives(EmbeddingLoss):
     an example that has an equal text as its anchor or positive, nor of one whose anchor equals its own anchor.
 
     Args:
-        temperature: 0.05 is the `scale` of 20 of sentence-transformers.
+        temperature: above 0; 0.05 is the `scale` of 20 of sentence-transformers.
         symmetric: whether each positive must find its anchor among all anchors too; the loss is the mean of both.
-
-    Raises:
-        InputError: the temperature is not above 0.
 
     Reference: van den Oord et al., 2018, arXiv 1807.03748; sentence-transformers `MultipleNegativesRankingLoss`, and
     with `symmetric` its `MultipleNegativesSymmetricRankingLoss`.
@@ -107,9 +104,8 @@ class InBatchNegatives(EmbeddingLoss):
     def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
         units = unit_length(vectors)
         num_examples = ops.shape(units)[0]
-        scores = (
-            ops.matmul(units[:, 0], ops.transpose(stacked_candidates(units))) / self.temperature
-        )  # [B, B * (C - 1)]
+        candidates = ops.transpose(stacked_candidates(units))
+        scores = ops.matmul(units[:, 0], candidates) / self.temperature  # [B, B * (C - 1)]
         if text_numbers is not None:
             scores += FAR * ops.cast(equal_texts(text_numbers), scores.dtype)
         right = ops.arange(num_examples)
@@ -124,10 +120,7 @@ class CoSENT(EmbeddingLoss):
     """Pairs with a higher score must have a higher cosine than pairs with a lower one.
 
     Args:
-        temperature: divides the cosines; 0.05 is the `scale` of 20 of sentence-transformers.
-
-    Raises:
-        InputError: the temperature is not above 0.
+        temperature: divides the cosines, above 0; 0.05 is the `scale` of 20 of sentence-transformers.
 
     Reference: sentence-transformers `CoSENTLoss`.
     """
@@ -154,7 +147,7 @@ class AnglE(CoSENT):
 
     The first half of a vector is its real part, and the second half its imaginary part.
 
-    Args and errors are those of `CoSENT`.
+    Args are those of `CoSENT`.
 
     Reference: Li and Li, 2023, arXiv 2309.12871; sentence-transformers `AnglELoss`.
     """
@@ -193,11 +186,7 @@ class CosineRegression(EmbeddingLoss):
 class Triplet(EmbeddingLoss):
     """The positive must be nearer to the anchor than each hard negative, by a margin of the Euclidean distance.
 
-    Args:
-        margin: the margin.
-
-    Raises:
-        InputError: the margin is not above 0.
+    The margin is above 0.
 
     Reference: Reimers and Gurevych, 2019, section 3; sentence-transformers `TripletLoss`.
     """
@@ -218,12 +207,6 @@ class LabelTriplets(EmbeddingLoss):
     """Texts with the same label must be nearer to each other than to texts with other labels.
 
     The loss of a triplet is that of `Triplet`. It is averaged over those triplets of the batch whose loss is above 0.
-
-    Args:
-        margin: the margin.
-
-    Raises:
-        InputError: the margin is not above 0.
 
     Reference: Hermans et al., 2017, arXiv 1703.07737, "batch all"; sentence-transformers `BatchAllTripletLoss`.
     """
@@ -246,7 +229,7 @@ class LabelTriplets(EmbeddingLoss):
 class BatchHardTriplet(LabelTriplets):
     """As `LabelTriplets`, for one triplet of each text: the farthest text of its label and the nearest of another.
 
-    Args and errors are those of `LabelTriplets`.
+    Args are those of `LabelTriplets`.
 
     Reference: Hermans et al., 2017, arXiv 1703.07737, "batch hard"; sentence-transformers `BatchHardTripletLoss`.
     """
@@ -282,22 +265,8 @@ class Matryoshka(EmbeddingLoss):
         object.__setattr__(self, "dimensions", tuple(self.dimensions))
         if not self.dimensions or not all(isinstance(number, int) and number >= 1 for number in self.dimensions):
             raise InputError(f"dimensions must be one or more whole numbers from 1. Received: {self.dimensions}")
-
-    @property
-    def learns_from(self):
-        return self.loss.learns_from
-
-    @property
-    def fewest_texts(self):
-        return self.loss.fewest_texts
-
-    @property
-    def teacher(self):
-        return self.loss.teacher
-
-    @property
-    def teaches_vectors(self):
-        return self.loss.teaches_vectors
+        for name in ("learns_from", "fewest_texts", "teacher", "teaches_vectors"):
+            object.__setattr__(self, name, getattr(self.loss, name))
 
     def label_shape(self, examples: SentenceExamples) -> tuple[int, ...] | None:
         return self.loss.label_shape(examples)
@@ -325,10 +294,7 @@ def _distances(vectors):
 
 
 def _same_and_other(labels, weights):
-    """Returns which texts have the label of another text, itself excepted, and which have another, bool `[B, B]`.
-
-    Examples of weight 0 are neither.
-    """
+    """Returns which texts have the label of another text, and which have another, bool `[B, B]`; none of weight 0."""
     is_same = labels[:, None] == labels[None, :]
     is_other = ops.logical_not(is_same)
     is_pair = ops.logical_and(is_same, ops.logical_not(ops.eye(ops.shape(labels)[0], dtype="bool")))

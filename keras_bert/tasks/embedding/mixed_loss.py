@@ -34,7 +34,8 @@ class MixedLoss(EmbeddingLoss):
         number, labels = number_and_labels(labels)
 
         def loss_of(loss, num_texts, label_shape):
-            if not may_have(vectors, num_texts) or not may_have(labels, _num_labels(label_shape)):
+            num_labels = 0 if label_shape is None else math.prod(label_shape)  # below 0 if it is unknown
+            if not may_have(vectors, num_texts) or not may_have(labels, num_labels):
                 return ops.zeros((), vectors.dtype)
             own_vectors = ops.reshape(vectors, (-1, num_texts, vectors.shape[-1]))
             numbers = None if text_numbers is None else ops.reshape(text_numbers, (-1, num_texts))
@@ -44,25 +45,15 @@ class MixedLoss(EmbeddingLoss):
         return ops.switch(number, [functools.partial(loss_of, *part) for part in self.parts])
 
 
-def may_have(values, size: int | None) -> bool:
+def may_have(values, size: int) -> bool:
     """Returns whether the second axis may have this size. A batch of another data set may be the one that is traced."""
-    return size is None or values.shape[1] in (None, size)
-
-
-def _num_labels(label_shape: tuple[int, ...] | None) -> int | None:
-    """Returns the number of an example's labels; None if it is unknown."""
-    number = 0 if label_shape is None else math.prod(label_shape)
-    return None if number < 0 else number
+    return size < 0 or values.shape[1] in (None, size)
 
 
 def number_and_labels(labels):
     """Returns the number of the data set of a batch, a scalar int, and its labels, float `[B, L]`.
 
-    Args:
-        labels: those of `MixedRows`, float `[B, 1 + L]`.
-
-    Raises:
-        InputError: they are not of several data sets.
+    Raises `InputError` if the labels are not those of `MixedRows`, float `[B, 1 + L]`.
     """
     if labels is None or len(labels.shape) != 2:
         raise InputError(

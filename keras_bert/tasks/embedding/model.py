@@ -15,11 +15,10 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
 from keras_bert.records import features
 from keras_bert.tasks.embedding.encoding import SentenceEncoding
-from keras_bert.tasks.embedding.examples import LABELS, PAIRS, SCORES
+from keras_bert.tasks.embedding.examples import LABELS, SCORES
 from keras_bert.tasks.embedding.losses import DEFAULT_LOSSES, EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.tasks.embedding.mixed_loss import MixedLoss
 from keras_bert.tasks.embedding.task import EmbeddingTask
-from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.text_model import TextModel
 
 
@@ -85,8 +84,6 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     can_be_static = True
     as_loss, default_losses, mixed_loss = staticmethod(as_loss), DEFAULT_LOSSES, MixedLoss.of
     metrics_refusal = "SentenceEncoder has no metrics in training. Its scores are those of evaluate(texts)."
-    # Loaded exports have these methods too.
-    prompt, prompt_for, check_prompts = Prompts.prompt, Prompts.prompt_for, Prompts.check_prompts
 
     def __init__(
         self,
@@ -106,7 +103,11 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
         self.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
         self.check_prompts()
-        self._check_static(pooling)
+        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
+            raise InputError(
+                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
+                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
+            )
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         if not self.is_static:
             self.encoder.pooler.trainable = False  # no gradient reaches it
@@ -116,13 +117,6 @@ class SentenceEncoder(SentenceEncoding, TextModel):
     def build(self, input_shape: Any = None) -> None:
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
-
-    def _check_static(self, pooling) -> None:
-        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
-            raise InputError(
-                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
-                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
-            )
 
     @property
     def is_static(self) -> bool:
@@ -144,9 +138,7 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         """The length D of the vectors."""
         return self.sentence_head.output_size(self.config.hidden_size)
 
-    @property
-    def vector_size(self) -> int:
-        return self.embedding_size
+    vector_size = embedding_size  # its name in all models that compare texts
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         shape = ops.shape(inputs[features.INPUT_IDS])
@@ -171,13 +163,7 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
         loss = self.embedding_loss
         vectors = vectors if len(vectors.shape) == 3 else vectors[:, None]
-        if vectors.shape[1] is not None and vectors.shape[1] < loss.fewest_texts:
-            raise InputError(
-                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: "
-                f"{vectors.shape[1]}"
-            )
-        if labels is None and (loss.learns_from != PAIRS or loss.teacher is not None):
-            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        loss.check_batch(vectors.shape[1], labels)
         if loss.learns_from in (SCORES, LABELS):
             labels = ops.reshape(labels, (-1,))
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
@@ -185,16 +171,9 @@ class SentenceEncoder(SentenceEncoding, TextModel):
         return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * total, count)
 
     def get_config(self) -> dict[str, Any]:
-        arguments = {
-            "pooling": list(self.pooling),
-            "dense": [dict(settings) for settings in self.sentence_head.dense],
-            "normalize": self.normalize,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "max_seq_length": self.max_seq_length,
-            "doc_stride": self.doc_stride,
-        }
-        return {**super().get_config(), **arguments}
+        head = {"pooling": list(self.pooling), "dense": [dict(settings) for settings in self.sentence_head.dense]}
+        names = ("normalize", "prompts", "default_prompt", "max_seq_length", "doc_stride")
+        return {**super().get_config(), **head, **{name: getattr(self, name) for name in names}}
 
 
 def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:
@@ -208,15 +187,12 @@ def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_den
 
 
 def first_and_others(rows: Mapping[str, Any], is_used: Any, longest: int) -> tuple[dict, dict]:
-    """Returns the features of the first texts, which are mostly shorter, and those of the others.
+    """Returns the features of the first texts, `[B, W]`, which are mostly shorter, and of the others, `[B, C - 1, S]`.
 
     Args:
         rows: features, each `[B, C, S]`.
         is_used: int `[B, S]`, above 0 for columns of the first texts that are no padding.
-        longest: the number of columns of first texts where shapes must be known, as under XLA.
-
-    Returns:
-        features `[B, W]`, W being the width of the longest first text, and `[B, C - 1, S]`.
+        longest: the number W of columns of first texts where shapes must be known, as under XLA.
     """
     width = longest
     if tensorflow_functions and tensorflow_functions.lengths_may_vary():

@@ -141,13 +141,8 @@ def relevant_documents(judged: Any, query: str) -> set:
     >>> sorted(relevant_documents({"d1": 2, "d0": 0}, "q1")), relevant_documents("12", "q2")
     (['d1'], {'12'})
 
-    Args:
-        judged: the ids of the relevant documents, one id, or a dictionary or a Series of pandas: id -> grade, where a
-            document is relevant if its grade is above 0.
-        query: the name of the query, for messages.
-
-    Raises:
-        InputError: it is none of these, a grade is not a number, or an id is neither a string nor a whole number.
+    `judged` are ids, strings or whole numbers; one id; or a dictionary or a Series of pandas, id -> grade, where a
+    document is relevant if its grade is above 0. Raises `InputError`, which names the query, for all else.
     """
     place = f"The relevant documents of {query}"
     named = as_mapping(judged, place)
@@ -188,7 +183,7 @@ def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst: bool = False) -> dict[str, float]:
-    """Returns the retrieval scores of anchors that search for their positives.
+    """Returns the retrieval scores of anchors that search for their positives, see `retrieval_scores`.
 
     The documents are the different texts of all columns except the first. Relevant for an anchor are all positives of
     equal anchors.
@@ -199,11 +194,7 @@ def pair_scores(columns: Sequence[Sequence[str]], vectors: np.ndarray, is_worst:
         is_worst: whether relevant documents come last among documents with equal cosines. Otherwise the scores are the
             means over all orders of these.
 
-    Returns:
-        See `retrieval_scores`.
-
-    Raises:
-        InputError: there are no pairs, or a cosine is not a number.
+    Raises `InputError` if there are no pairs, or a cosine is not a number.
     """
     return scores_of_pairs(columns, lambda rows, numbers: _cosines(vectors[:, 0], vectors[rows, numbers]), is_worst)
 
@@ -215,10 +206,8 @@ def scores_of_pairs(
 ) -> dict[str, float]:
     """As `pair_scores`, by any similarity.
 
-    Args:
-        columns, is_worst: as for `pair_scores`.
-        similarities: function of the rows and the columns of D documents, int `(D,)`, that yields for each anchor its
-            similarities with them, float `(D,)`.
+    `similarities` gets the rows and the columns of D documents, int `(D,)`, and yields for each anchor its similarities
+    with them, float `(D,)`.
     """
     columns = [as_list(column, "A column of texts") for column in columns]
     if len(columns) < 2 or not columns[0]:
@@ -245,22 +234,16 @@ def scores_of_pairs(
 
 
 def similarity_scores(cosines: np.ndarray, scores: Sequence[float]) -> dict[str, float]:
-    """Returns `spearman` and `pearson`, the correlations of cosines `[N]` with given scores."""
+    """Returns `spearman` and `pearson`, the correlations of a model's scores `[N]`, as cosines, with given ones."""
     found = regression_scores(scores, cosines)
     return {name: found[name] for name in ("spearman", "pearson")}
 
 
 def label_scores(vectors: np.ndarray, labels: Sequence, is_worst: bool = False) -> dict[str, float]:
-    """Returns `neighbour_accuracy`: the share of texts whose nearest other text has the same label.
+    """Returns `neighbour_accuracy`: the share of texts, vectors `[N, D]`, whose nearest other one has the same label.
 
-    Args:
-        vectors: float `[N, D]`.
-        labels: N labels.
-        is_worst: whether one text with another label among the equally near ones makes the answer wrong. Otherwise it
-            counts by the share of those with the same label.
-
-    Raises:
-        InputError: there are fewer than two texts, not as many labels, or a cosine is not a number.
+    Among equally near ones, the share of those with the same label counts or, with `is_worst`, one with another label
+    makes the answer wrong. Raises `InputError`: fewer than two texts, not as many labels, or a cosine is no number.
     """
     labels = as_list(labels, "labels")
     if len(labels) != len(vectors):
@@ -283,7 +266,7 @@ def nearest_by_cosine(queries: np.ndarray, documents: np.ndarray) -> list[int]:
 def _cosines(queries: np.ndarray, documents: np.ndarray) -> Iterator[np.ndarray]:
     """Yields for each query `[Q, D]` its cosines with the documents. Equal documents have exactly equal cosines, which
     the product of matrices does not promise."""
-    queries, documents = (_units(np.asarray(vectors)) for vectors in (queries, documents))
+    queries, documents = (unit_vectors(np.asarray(vectors)) for vectors in (queries, documents))
     numbers: dict[bytes, int] = {}
     of_documents = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in documents + 0.0])
     distinct = documents[np.unique(of_documents, return_index=True)[1]]
@@ -295,9 +278,10 @@ def _cosines(queries: np.ndarray, documents: np.ndarray) -> Iterator[np.ndarray]
 
 def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:
     """Returns the cosine of the first two vectors of each example: `[N, C, D]` -> float64 `[N]`."""
-    units = _units(vectors.astype(np.float64))
+    units = unit_vectors(vectors.astype(np.float64))
     return (units[:, 0] * units[:, 1]).sum(axis=-1)
 
 
-def _units(vectors: np.ndarray) -> np.ndarray:
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Returns vectors `[..., D]` divided by their lengths; one of zeros stays."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

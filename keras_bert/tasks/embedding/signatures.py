@@ -12,13 +12,7 @@ from keras_bert.serving.graph.onnx_heads import BATCH, LENGTH, OUTPUT, encoder_o
 from keras_bert.serving.graph.onnx_layers import array, dense, stored_name
 from keras_bert.serving.graph.onnx_sequences import PackedSequences, RowSequences
 from keras_bert.serving.graph.row_groups import run_rows
-from keras_bert.serving.graph.signature_inputs import (
-    IDS,
-    model_inputs,
-    row_signatures,
-    signature,
-    with_prompt,
-)
+from keras_bert.serving.graph.signature_inputs import IDS, model_inputs, row_signatures, signature, with_prompt
 from keras_bert.serving.graph.tokenize import token_rows
 
 _IN_SIGNATURES = re.compile(r"\w{1,50}", re.ASCII)  # names of prompts that a signature's name can have
@@ -70,24 +64,19 @@ def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
 
     normalize = model.normalize if options.normalize is None else options.normalize
+    arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize)
     prompt = model.prompt(options.prompt)
-    made = _text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt)
-    for name in model.prompts:
-        if model.prompt(name) == prompt and _IN_SIGNATURES.fullmatch(name):
-            made[f"embed_{name}"] = made["embed"]
-        elif _IN_SIGNATURES.fullmatch(name):
-            arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize, model.prompt(name))
-            made[f"embed_{name}"] = _text_signatures(*arguments)["embed"]
+    made = _text_signatures(*arguments, prompt)
+    for name in filter(_IN_SIGNATURES.fullmatch, model.prompts):
+        own = model.prompt(name)
+        made[f"embed_{name}"] = made["embed"] if own == prompt else _text_signatures(*arguments, own)["embed"]
     return made
 
 
 def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
     """Returns the signatures `serving_default`, `embed`, `tokens`, `raw_outputs` and `score`.
 
-    Args:
-        vectors_of: ids, mask and segment numbers, int32 `[B, S]` -> float32 `[B, size]`.
-        normalize: whether to divide the vectors by their lengths.
-        prompt: is put before each text.
+    `vectors_of` makes float32 `[B, size]` of ids, mask and segment numbers, int32 `[B, S]`.
     """
 
     def pool(*rows):

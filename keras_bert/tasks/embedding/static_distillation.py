@@ -1,6 +1,5 @@
 """Distils an encoder into a static one: a vector for each token, so that the vector of a text costs a lookup."""
 
-import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,10 +8,9 @@ import numpy as np
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_whole
-from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records.token_rows import join_segments
 from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_batches
-from keras_bert.tasks.text_rows import token_lists, tokenizer_of
+from keras_bert.tasks.text_rows import each_text, in_parts, token_lists, tokenizer_of
 from keras_bert.tokenization.token_lists import TokenLists
 
 _TOKENS_AT_ONCE, _TEXTS_AT_ONCE = 256, 4096
@@ -86,9 +84,8 @@ def sif_weights(counts: np.ndarray) -> np.ndarray:
 def _token_counts(model, texts: Iterable[str]) -> np.ndarray:
     """Returns how often each token occurs in texts, int64 `[V]`."""
     tokenizer = tokenizer_of(model)
-    checked = (checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), 1))
     counts = np.zeros(len(model.vocabulary), np.int64)
-    for batch in iter(lambda: list(itertools.islice(checked, _TEXTS_AT_ONCE)), []):
+    for batch in in_parts(each_text(texts), _TEXTS_AT_ONCE):
         counts += np.bincount(token_lists(batch, tokenizer.tokenize).values, minlength=len(counts))
     if not counts.any():
         raise InputError("texts must have at least one token. Leave texts out to take the order of the vocabulary.")

@@ -211,24 +211,15 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples | Dat
     columns = x if isinstance(x, tuple) else (x,)
     advice = " Pairs are given as two columns: (texts, second_texts)."
     columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]
-    values = None if y is None else as_list(y, "labels" if len(columns) == 1 else "scores")
-    is_labelled = values is not None and len(columns) == 1
-    return SentenceExamples(
-        columns,
-        scores=None if is_labelled else values,
-        labels=values if is_labelled else None,
-        weights=sample_weight,
-    )
+    kind = "labels" if len(columns) == 1 else "scores"
+    values = None if y is None else as_list(y, kind)
+    return SentenceExamples(columns, weights=sample_weight, **{kind: values})
 
 
 def write_scores_and_misses(
     folder: str | os.PathLike, examples: SentenceExamples, scores: Mapping[str, float], nearest: Sequence[int] | None
 ) -> None:
-    """Writes report.txt, and misses.tsv with the anchors whose positive is not the nearest one; None for no such file.
-
-    Args:
-        nearest: for each anchor, the number of the nearest positive.
-    """
+    """Writes report.txt, and, if not None, misses.tsv: anchors whose `nearest` positive, a number, is not their own."""
     table = aligned(["score", "value"], [list(item) for item in scores.items()])
     write_text(os.path.join(folder, "report.txt"), table)
     if nearest is not None:
@@ -245,11 +236,7 @@ def check_one_data_set(rows: Any) -> None:
 
 
 def forget_traces(model) -> None:
-    """Lets the next `fit` trace its step anew.
-
-    Its features may have another number of axes than before. TensorFlow would generalise the two to an unknown number,
-    which the model cannot take.
-    """
+    """Lets the next `fit` trace anew: TensorFlow would generalise two numbers of axes to an unknown one."""
     model.train_function = model.test_function = None
 
 
@@ -265,7 +252,7 @@ def numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
 
 
 def teacher_labels(teacher: Any, examples: SentenceExamples, gives_vectors: bool, batch_size: int) -> np.ndarray:
-    """Returns what a teacher gives for N examples of C texts.
+    """Returns what a teacher gives for N examples of C texts: float32 `[N, C - 1]`, or vectors `[N, C, G]`.
 
     Args:
         teacher: a `CrossEncoder`, whose scores are those of `predict`; a `SentenceEncoder`, whose scores are dot
@@ -273,11 +260,7 @@ def teacher_labels(teacher: Any, examples: SentenceExamples, gives_vectors: bool
         gives_vectors: whether its vectors are wanted instead of its scores.
         batch_size: examples computed at once.
 
-    Returns:
-        float32 `[N, C - 1]`, or vectors `[N, C, G]`.
-
-    Raises:
-        InputError: the teacher scores no texts, or it has no vectors.
+    Raises `InputError` if the teacher scores no texts, or has no vectors.
     """
     if isinstance(teacher, str | os.PathLike):
         from keras_bert.checkpoints.pretrained import from_pretrained

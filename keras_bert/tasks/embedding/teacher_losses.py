@@ -9,13 +9,7 @@ from keras_bert.layers.text_pooling import unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import option
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SentenceExamples
-from keras_bert.tasks.embedding.losses import (
-    FAR,
-    EmbeddingLoss,
-    cross_entropy,
-    stacked_candidates,
-    weighted_mean,
-)
+from keras_bert.tasks.embedding.losses import FAR, EmbeddingLoss, cross_entropy, stacked_candidates, weighted_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +45,8 @@ class DistillKLDiv(MarginMSE):
 
     Args:
         teacher: as for `MarginMSE`.
-        temperature: the temperature of both models.
+        temperature: the temperature of both models, above 0.
         student_temperature, teacher_temperature: the temperature of one of them; None for `temperature`.
-
-    Raises:
-        InputError: a temperature is not above 0.
 
     Reference: Lin et al., 2020, arXiv 2010.11386; sentence-transformers `DistillKLDivLoss`.
     """
@@ -94,14 +85,11 @@ class GISTEmbed(EmbeddingLoss):
 
     Args:
         guide: a `SentenceEncoder`, or the folder of one.
-        temperature: divides the cosines.
+        temperature: divides the cosines; above 0.
         margin_strategy: `absolute` leaves candidates out above (positive - margin), `relative` above
             (positive - margin * |positive|).
         margin: the margin.
         contrast_anchors, contrast_positives: whether these are candidates.
-
-    Raises:
-        InputError: the temperature is not above 0, or the strategy is unknown.
 
     Reference: Solatorio, 2024, arXiv 2402.16829; sentence-transformers `GISTEmbedLoss`.
     """
@@ -157,11 +145,9 @@ class GISTEmbed(EmbeddingLoss):
 
 
 def margin_errors(scores, labels):
-    """Returns the mean squared difference `[B]` between a model's margins and those of a teacher.
+    """Returns the mean squared difference `[B]` between the margins of scores, float `[B, texts]`, and of a teacher.
 
-    Args:
-        scores: float `[B, texts]`; the first text of each example is the positive.
-        labels: the teacher's scores `[B, texts]`, or its margins `[B, texts - 1]`.
+    `labels` are the teacher's scores `[B, texts]`, the positive's first, or its margins `[B, texts - 1]`.
     """
     labels = ops.cast(labels, scores.dtype)
     if labels.shape[-1] == scores.shape[-1]:

@@ -79,13 +79,7 @@ class FilledText:
 
 
 def best_tokens(log_probabilities: Any, top_k: int, ops: Any = answer_operations) -> tuple[Any, Any]:
-    """Returns the probabilities of the most probable tokens, the likeliest first, and their ids: `[..., top_k]` each.
-
-    Args:
-        log_probabilities: float `[..., V]`.
-        top_k: the number of tokens.
-        ops: the module with the operations on such arrays.
-    """
+    """Returns the probabilities and the ids of the best tokens, the likeliest first: `[..., V]` to `[..., top_k]`."""
     best, ids = ops.top_k(log_probabilities, top_k)
     return ops.exp(best), ids
 
@@ -93,11 +87,9 @@ def best_tokens(log_probabilities: Any, top_k: int, ops: Any = answer_operations
 def filled_texts(arrays: Mapping[str, Any], inputs: Mapping, tokenizer: Any = None) -> list[FilledText] | None:
     """Returns an answer for each text from its best tokens; None if the arrays are those of another task.
 
-    Args:
-        arrays: the outputs of a server. With a tokenizer, rows may have different lengths, and there are also the
-            `token_ids` of the tokens, and `starts`, the characters at which the masks begin.
-        inputs: `text`.
-        tokenizer: a `Tokenizer`, which puts the tokens into the texts; None for the outputs of a server.
+    The arrays are the outputs of a server for the inputs `text`. With a tokenizer, which puts the tokens into the
+    texts, rows may have different lengths, and there are also the `token_ids` of the tokens, and `starts`, the
+    characters at which the masks begin.
     """
     if not arrays.keys() >= {"tokens", "probabilities", "positions"} or "text" not in inputs:
         return None

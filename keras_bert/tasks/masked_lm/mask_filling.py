@@ -42,13 +42,9 @@ def checked_texts(texts, what: str = "text") -> list[str]:
 
 
 def score_masks(
-    model,
-    rows: Sequence[Any],
-    positions: Sequence[Any],
-    use: Callable[[int, np.ndarray], Answer],
-    batch_size: int = 32,
+    model, rows: Sequence[Any], positions: Sequence[Any], use: Callable[[int, np.ndarray], Answer], batch_size: int = 32
 ) -> list[Answer]:
-    """Computes the log-probabilities of all tokens at given positions of rows, and calls `use` with them.
+    """Returns the results of `use` for the log-probabilities of all tokens at given positions of rows.
 
     To save memory, the log-probabilities of a batch are dropped before the next batch is computed: those of one
     position take 120 kB with a vocabulary of 30,000.
@@ -60,11 +56,7 @@ def score_masks(
         use: is called with the number of a row and the log-probabilities at its positions, float32 (M, vocab_size).
         batch_size: rows computed at once.
 
-    Returns:
-        The results of `use`, in the order of the rows.
-
-    Raises:
-        InputError: `batch_size` is below 1, or a logit is not a number.
+    Raises `InputError` if `batch_size` is below 1, or a logit is not a number.
     """
     answers: list = [None] * len(rows)
     asked = MaskedRows.of(rows, positions, model.vocabulary.pad_id)
@@ -136,13 +128,7 @@ def fill_masks(
 
 
 def mask_arrays(rows: Sequence[MaskedRow], found: Sequence[Best], tokens: Sequence[str]) -> dict[str, list]:
-    """Returns the arrays of `filled_texts`, a list for each text.
-
-    Args:
-        rows: N texts.
-        found: the best tokens at the masks of each.
-        tokens: the tokens of the vocabulary.
-    """
+    """Returns the arrays of `filled_texts`, a list for each text, from the best tokens at the masks of each row."""
     ids = [ids.tolist() for _, ids in found]
     return {
         "positions": [row.positions.tolist() for row in rows],

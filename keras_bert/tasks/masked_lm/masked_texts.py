@@ -38,16 +38,9 @@ class MaskedRow:
 
 
 def masked_rows(texts: Sequence[str], tokenizer, max_seq_length: int, check: bool = True) -> list[MaskedRow]:
-    """Makes a row [CLS] text [SEP] of each text; every literal [MASK] becomes the mask token.
+    """Makes a row [CLS] text [SEP] of each text, of at most `max_seq_length` tokens; [MASK] becomes the mask token.
 
-    Args:
-        texts: N strings, each with one [MASK] or more.
-        tokenizer: a `GraphForm` or a `PythonForm`.
-        max_seq_length: maximum tokens in a row. Longer texts are cut at their end.
-        check: whether each text must have a mask, and none that is cut off. Otherwise such masks have no entry.
-
-    Raises:
-        InputError: a text has no [MASK], or one of its masks lies beyond `max_seq_length`.
+    With `check`, raises `InputError` if a text has no [MASK], or one that is cut off. Else such masks have no entry.
 
     Example:
         "the [MASK] fox" -> ids of [CLS] the [MASK] fox [SEP], positions [2], starts (4,)

@@ -1,5 +1,7 @@
 """`MaskedLM` and `BertPretrainer` as signatures of a SavedModel, and `MaskedLM` as ONNX operations."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -34,19 +36,17 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     check_whole("top_k", options.top_k, at_least=1, at_most=model.config.vocab_size)
 
     @tf.function(input_signature=[IDS, IDS, IDS, IDS], autograph=False)
-    def logits_of(input_ids, input_mask, segment_ids, positions):
-        """Returns the logits of all tokens at `positions`, float32 `[r, M, V]`."""
+    def logits_of(input_ids, input_mask, segment_ids, positions):  # float32 [r, M, V]
         inputs = model_inputs(input_ids, input_mask, segment_ids)
         inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
         return tf.cast(model(inputs, training=False)["masked_lm_logits"], tf.float32)
 
     def best(*rows):
-        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
         return list(best_tokens(tf.nn.log_softmax(logits_of(*rows)), options.top_k, answer_operations))
 
     # The logits of a mask take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
-    found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
+    of_masks = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
 
     def in_groups(compute, rows, outputs):
         row_tokens = tf.shape(rows[0])[1] + mask_tokens * tf.shape(rows[3])[1]
@@ -55,13 +55,10 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
         positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
-        probabilities, ids = in_groups(best, [input_ids, input_mask, segment_ids, positions], found)
-        is_mask = positions[:, :, tf.newaxis] >= 0
-        return {
-            "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),
-            "probabilities": tf.where(is_mask, probabilities, 0.0),
-            "positions": positions,
-        }
+        probabilities, ids = in_groups(best, [input_ids, input_mask, segment_ids, positions], of_masks)
+        is_mask, tokens = positions[:, :, tf.newaxis] >= 0, tf.gather(tf.constant(vocabulary.tokens), ids)
+        found = {"tokens": tf.where(is_mask, tokens, ""), "probabilities": tf.where(is_mask, probabilities, 0.0)}
+        return {**found, "positions": positions}
 
     # The shapes of the others are checked against the first: ids and positions have the batch in common only.
     @signature(
@@ -73,18 +70,11 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         [logits] = in_groups(lambda *group: [logits_of(*group)], [*rows, masked_lm_positions], outputs)
         return {"masked_lm_logits": logits}
 
-    def tokenize(text):
-        return tokenize_with_masks(tokenizer, text)
-
-    def with_offsets(text):
-        return tokenize_with_masks_and_offsets(tokenizer, text)
-
+    tokenize = functools.partial(tokenize_with_masks, tokenizer)
+    with_offsets = functools.partial(tokenize_with_masks_and_offsets, tokenizer)
     made = row_signatures(model, tokenize, options, fill, lambda answers: answers)
-    return {
-        **made,
-        RAW_OUTPUTS: raw_outputs,
-        "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
-    }
+    of_tokens = tokenize_signature(with_offsets, vocabulary, options.max_seq_length)
+    return {**made, RAW_OUTPUTS: raw_outputs, "tokenize": of_tokens}
 
 
 def masked_lm(graph, model):
@@ -101,10 +91,7 @@ def token_logits(graph, model):
 
 
 def masked_lm_logits(graph, model, masked: str, columns: str = features.MASKED_LM_POSITIONS) -> tuple[str, list]:
-    """Returns the logits for the vectors of masked tokens, `[B, P, H]`: the value `[B, P, vocabulary]` and its axes.
-
-    `columns` is a value `[B, P]`.
-    """
+    """Returns the logits `[B, P, vocabulary]` for vectors `[B, P, H]` of masked tokens `columns`, and their axes."""
     head = model.masked_lm_head
     masked = graph.node("Reshape", masked, graph.integers(-1, model.config.hidden_size))
     if head.has_transform:
@@ -120,16 +107,9 @@ def masked_lm_logits(graph, model, masked: str, columns: str = features.MASKED_L
 
 
 def tokenize_with_masks(tokenizer, text):
-    """Tokenises texts; every literal mask, such as `[MASK]`, becomes the mask token.
+    """Tokenises texts, strings `[B]`, to a RaggedTensor, int32 `[B, None]`; a literal [MASK] becomes the mask token.
 
-    The tokenizer alone would split it into three tokens, `[ mask ]`.
-
-    Args:
-        tokenizer: a `GraphForm`.
-        text: strings `[B]`.
-
-    Returns:
-        int32 RaggedTensor `[B, None]`.
+    The tokenizer, a `GraphForm`, would split it into three tokens, `[ mask ]`.
 
     Example:
         ["the [MASK] fox", "the"] -> [[the, mask_id, fox], [the]]
@@ -189,13 +169,9 @@ def _with_masks(pieces, of_tokens, of_masks):
 
 
 def mask_positions(input_ids, input_mask, mask_id: int):
-    """Finds the masks of every row.
+    """Finds the masks of every row: int32 `[B, S]` -> int32 `[B, M]`.
 
-    Args:
-        input_ids, input_mask: int32 `[B, S]`.
-
-    Returns:
-        int32 `[B, M]`, where M is the largest number of masks in a row; unused entries are -1.
+    M is the largest number of masks in a row; unused entries are -1.
 
     Example (9 is the mask):
         [[2, 9, 5, 9, 3],      [[1,  3],

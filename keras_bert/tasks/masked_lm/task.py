@@ -1,5 +1,6 @@
 """The task of `MaskedLM` on texts: trains with new random masks in every batch, and fills [MASK]."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -25,12 +26,7 @@ from keras_bert.tasks.base import ExampleRows, TextTask, as_returned, text_task
 from keras_bert.tasks.examples import complete_examples, first_held_out
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_masked_row
 from keras_bert.tasks.masked_lm.answers import FilledText, best_tokens
-from keras_bert.tasks.masked_lm.mask_filling import (
-    check_masked_lm,
-    fill_masks,
-    mask_arrays,
-    score_masks,
-)
+from keras_bert.tasks.masked_lm.mask_filling import check_masked_lm, fill_masks, mask_arrays, score_masks
 from keras_bert.tasks.masked_lm.masked_texts import masked_rows, target_ids
 from keras_bert.tasks.prediction import Calls, forward_function
 from keras_bert.tasks.served_values import padded
@@ -163,12 +159,8 @@ class MaskedLMTask(TextTask):
         """Yields masked batches: the features and labels of `MaskedLM`.
 
         The masks of a batch are determined by the seed and the number of the batch. So a text gets other masks in every
-        epoch, and the same seed gives the same masks again.
-
-        Args:
-            masking: `masked_lm_prob`, `do_whole_word_mask` and the other fields of `MaskingOptions`, and
-                `replacement_tokens`, as in `pretraining_dataset`.
-            start_step: as for `rows_dataset`.
+        epoch, and the same seed gives the same masks again. `masking` has fields of `MaskingOptions` and
+        `replacement_tokens`, as in `pretraining_dataset`; `start_step` is as for `rows_dataset`.
         """
         options, vocabulary = self._masking(masking, int(rows.lengths.max()))
         is_special = np.zeros(self.model.config.vocab_size, bool)
@@ -222,7 +214,7 @@ def fit_texts(
 ):
     """Trains a `MaskedLM` on texts. The arguments are those of its `fit`; `keras.Model.fit` gets `keras_options`."""
     # Only now, because it takes seconds, and loaded exports do without it.
-    from keras_bert.tasks.fitting import compile_for_texts, first_step, num_steps
+    from keras_bert.tasks.fitting import fit_on_batches
 
     _refuse_weights(class_weight, sample_weight)
     batch_size, task = batch_size_of(batch_size), text_task(model)
@@ -236,13 +228,9 @@ def fit_texts(
     if held_out is not None:
         held_out = task.rows(held_out, max_seq_length).print_notes(sys.stderr).rows
         validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
-    steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
-    first_epoch = keras_options.get("initial_epoch", 0)
-    compile_for_texts(model, steps_per_epoch, epochs, first_epoch)
-    start = first_step(model, steps_per_epoch, first_epoch)
-    dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True, start_step=start)
-    keras_options |= {"steps_per_epoch": steps_per_epoch, "validation_data": validation_data}
-    return model.fit(dataset, epochs=epochs, **keras_options)
+    make_dataset = functools.partial(_dataset, task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
+    num_batches, keras_options["validation_data"] = len(RowBatches(rows, batch_size)), validation_data
+    return fit_on_batches(model, make_dataset, num_batches, steps_per_epoch, epochs, **keras_options)
 
 
 def _refuse_weights(*weights) -> None:

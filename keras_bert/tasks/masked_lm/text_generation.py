@@ -12,11 +12,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option
-from keras_bert.tasks.masked_lm.mask_filling import (
-    check_masked_lm,
-    checked_texts,
-    score_masks,
-)
+from keras_bert.tasks.masked_lm.mask_filling import check_masked_lm, checked_texts, score_masks
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
 from keras_bert.tasks.text_rows import checked_length, token_lists, tokenizer_of
 
@@ -116,11 +112,10 @@ class _Writer:
         self.tokenizer, longest = model.tokenizer, checked_length(model.config, None)
         mask = self.vocabulary.special_tokens.mask
         self.rows, self.first_columns = [], []
-        for number, prompt in enumerate(prompts, start=1):
+        tokens = token_lists(prompts, tokenizer_of(model).tokenize).to_list()
+        for number, (prompt, ids_of_prompt) in enumerate(zip(prompts, tokens, strict=True), start=1):
             if mask in prompt:
                 raise InputError(f"Prompt {number} must not have a {mask}. Use fill_masks to fill masks inside a text.")
-        tokens = token_lists(prompts, tokenizer_of(model).tokenize).to_list()
-        for number, ids_of_prompt in enumerate(tokens, start=1):
             ids = [self.vocabulary.cls_id, *ids_of_prompt]
             if len(ids) + options.length + 1 > longest:
                 raise InputError(

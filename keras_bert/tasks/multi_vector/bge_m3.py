@@ -14,12 +14,13 @@ from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
-from keras_bert.program.user_inputs import checked_text, is_float32, iterate_column
+from keras_bert.program.user_inputs import is_float32
 from keras_bert.records import features
+from keras_bert.tasks.embedding.scores import unit_vectors
 from keras_bert.tasks.multi_vector.max_sim import max_sim
 from keras_bert.tasks.prediction import forward_function, run_batches
 from keras_bert.tasks.sparse.checkpoint import unscored_ids
-from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import checked_length, each_text, text_rows, tokenizer_of
 
 
 class M3Vectors(NamedTuple):
@@ -78,8 +79,8 @@ class BgeM3:
         from scipy.sparse import csr_array, vstack
 
         config, (scoring, projection) = self.encoder.config, self._heads
-        texts = [checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1)]
-        rows, *_ = text_rows(texts, None, tokenizer_of(self.encoder), checked_length(config, max_seq_length))
+        longest = checked_length(config, max_seq_length)
+        rows, *_ = text_rows(list(each_text(texts)), None, tokenizer_of(self.encoder), longest)
         dense = np.zeros((len(rows), config.hidden_size), np.float32)
         sparse: list = [None] * len(rows)
         tokens: list = [None] * len(rows)
@@ -88,8 +89,8 @@ class BgeM3:
             for number, hidden in zip(numbers, np.asarray(outputs, np.float32), strict=True):
                 ids = rows.tokens[features.INPUT_IDS][rows.splits[number] : rows.splits[number + 1]]
                 hidden = hidden[: len(ids)]
-                dense[number] = _units(hidden[0])
-                tokens[number] = _units(hidden[1:] @ projection[0] + projection[1])
+                dense[number] = unit_vectors(hidden[0])
+                tokens[number] = unit_vectors(hidden[1:] @ projection[0] + projection[1])
                 weights = np.zeros((1, config.vocab_size), np.float32)
                 np.maximum.at(weights[0], ids, (hidden @ scoring[0] + scoring[1])[:, 0])
                 weights[0, self._unscored_ids] = 0
@@ -122,7 +123,3 @@ class BgeM3:
         )
         parts = [weight * score() for weight, score in zip(weights, scores, strict=True) if weight]
         return (sum(parts) / sum(weights)).astype(np.float32)
-
-
-def _units(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

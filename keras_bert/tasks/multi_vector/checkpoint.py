@@ -11,26 +11,9 @@ import string
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from keras_bert.checkpoints import sentence_transformers as files
 from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, TOKEN_VECTORS, BertCheckpoint, part_of
-from keras_bert.checkpoints.sentence_transformers import (
-    DOCUMENT,
-    LENGTH_FILE,
-    MODULE_CONFIG_FILE,
-    MODULES_FILE,
-    PROMPTS_FILE,
-    QUERY,
-    SETTINGS_KEYS,
-    TRANSFORMER,
-    ModelFolder,
-    config_of,
-    longest_text,
-    read_layers,
-    read_token_layer,
-    settings_of_transformer,
-    transformer_keys,
-    write_dense,
-    write_modules,
-)
+from keras_bert.checkpoints.sentence_transformers import ModelFolder
 from keras_bert.config import POOLINGS, BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_keys import KnownKeys
@@ -48,7 +31,7 @@ _MASK = "MultiVectorMask"
 _TOKENS = "token_embeddings"
 _MODULES = "sentence_transformers.base.modules."
 _CLASSES = {
-    TRANSFORMER: f"{_MODULES}transformer.Transformer",
+    files.TRANSFORMER: f"{_MODULES}transformer.Transformer",
     "Dense": f"{_MODULES}dense.Dense",
     "Normalize": f"{_MODULES}normalize.Normalize",
     _MASK: "sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
@@ -61,31 +44,30 @@ _OF_TOKENS = {"module_input_name": _TOKENS, "module_output_name": _TOKENS}
 def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with the arguments of `MultiVectorEncoder` and its dense layers.
 
-    Raises:
-        InputError: a setting or a module is unknown, a file is damaged, or it lies outside the folder.
+    Raises `InputError`: a setting or a module is unknown, a file is damaged, or it lies outside the folder.
     """
     if (strings(folder.values, "architectures", folder.config_file) or [""])[0] == _STANFORD:
         return _as_stanford_model(checkpoint, folder)
-    checkpoint = read_token_layer(checkpoint, folder, "colbert_linear", TOKEN_VECTORS)
+    checkpoint = files.read_token_layer(checkpoint, folder, "colbert_linear", TOKEN_VECTORS)
     modules, settings, file = folder.modules, folder.settings, folder.settings_file
     if not modules or settings.get("model_type") != _KIND:
         return checkpoint
     kinds = [kind for kind, _ in modules if kind != "Dropout"]
     rest = kinds[1:][kinds[1:].count("Dense") :]
-    in_order = kinds[:1] == [TRANSFORMER] and "Dense" not in rest
+    in_order = kinds[:1] == [files.TRANSFORMER] and "Dense" not in rest
     if not in_order or len(set(rest)) < len(rest) or not set(rest) <= {"Normalize", _MASK}:
         raise InputError(
-            f"{os.path.join(folder.path, MODULES_FILE)}: a {_KIND} is a Transformer, Dense layers, Normalize and "
+            f"{os.path.join(folder.path, files.MODULES_FILE)}: a {_KIND} is a Transformer, Dense layers, Normalize and "
             f"{_MASK}. Received: {', '.join(kinds)[:200]}. Use sentence-transformers for this model."
         )
-    SETTINGS_KEYS.check(settings, file)
-    dense, tensors = read_layers(modules, checkpoint.config.hidden_size, folder.trust_pickle, _TOKENS)
-    skiplist_words, skiplist_tasks = [], [DOCUMENT]
+    files.SETTINGS_KEYS.check(settings, file)
+    dense, tensors = files.read_layers(modules, checkpoint.config.hidden_size, folder.trust_pickle, _TOKENS)
+    skiplist_words, skiplist_tasks = [], [files.DOCUMENT]
     for place in (place for kind, place in modules if kind == _MASK):
-        values, name = config_of(place), os.path.join(place, MODULE_CONFIG_FILE)
+        values, name = files.config_of(place), os.path.join(place, files.MODULE_CONFIG_FILE)
         _MASK_KEYS.check(values, name)
         skiplist_words = strings(values, "skiplist_words", name) or []
-        if values.get("skiplist_tasks") not in (None, DOCUMENT):
+        if values.get("skiplist_tasks") not in (None, files.DOCUMENT):
             skiplist_tasks = strings(values, "skiplist_tasks", name)
     arguments = {
         "dense": dense,
@@ -101,8 +83,8 @@ def read(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
 
 def _read_lengths(folder: str, config: BertConfig) -> dict[str, Any]:
     """Returns the query expansion and the lengths of the Transformer in a folder."""
-    longest = longest_text(folder, config, transformer_keys(used=_LENGTHS))
-    values, file = settings_of_transformer(folder)
+    longest = files.longest_text(folder, config, files.transformer_keys(used=_LENGTHS))
+    values, file = files.settings_of_transformer(folder)
     expansion = member(values, "query_expansion", dict, file)
     document, query = (member(values, name, int, file) or longest for name in ("document_length", "query_length"))
     if expansion is not None and expansion.get("strategy") == "fixed":
@@ -113,29 +95,25 @@ def _read_lengths(folder: str, config: BertConfig) -> dict[str, Any]:
 def write(checkpoint: BertCheckpoint, folder: str) -> tuple[str, ...]:
     """Writes the files of sentence-transformers for a `MultiVectorEncoder`, see `registry.Task`."""
     arguments, width = checkpoint.arguments[_KIND], checkpoint.config.hidden_size
-    kinds = [TRANSFORMER, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"], _MASK]
-    paths = write_modules(folder, [_CLASSES[kind] for kind in kinds])
+    kinds = [files.TRANSFORMER, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"], _MASK]
+    paths = files.write_modules(folder, [_CLASSES[kind] for kind in kinds])
     for number, settings in enumerate(arguments["dense"]):
-        width = write_dense(checkpoint, paths[1 + number], number, settings, width, **_OF_TOKENS)
+        width = files.write_dense(checkpoint, paths[1 + number], number, settings, width, **_OF_TOKENS)
     if arguments["normalize"]:
-        write_json(os.path.join(paths[-2], MODULE_CONFIG_FILE), _OF_TOKENS)
+        write_json(os.path.join(paths[-2], files.MODULE_CONFIG_FILE), _OF_TOKENS)
     mask = {"skiplist_words": list(arguments["skiplist_words"]), "skiplist_tasks": arguments["skiplist_tasks"]}
-    write_json(os.path.join(paths[-1], MODULE_CONFIG_FILE), {**mask, "keep_only_token_ids": None})
+    write_json(os.path.join(paths[-1], files.MODULE_CONFIG_FILE), {**mask, "keep_only_token_ids": None})
     settings = {"model_type": _KIND, "similarity_fn_name": arguments["similarity_fn_name"]}
     settings |= {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
-    write_json(os.path.join(folder, PROMPTS_FILE), settings)
+    write_json(os.path.join(folder, files.PROMPTS_FILE), settings)
     transformer = {"transformer_task": "feature-extraction", "module_output_name": _TOKENS}
     transformer["modality_config"] = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
-    write_json(os.path.join(folder, LENGTH_FILE), {**transformer, **{name: arguments[name] for name in _LENGTHS}})
+    write_json(os.path.join(folder, files.LENGTH_FILE), {**transformer, **{name: arguments[name] for name in _LENGTHS}})
     return (SENTENCE_HEAD,)
 
 
 def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheckpoint:
-    """Returns the checkpoint with a vocabulary that finds the marks of prompts in a text as a whole.
-
-    Raises:
-        InputError: a mark is no token of the vocabulary.
-    """
+    """Returns the checkpoint with a vocabulary that finds the marks of prompts in a text as a whole, if it has them."""
     tokenizer: Any = checkpoint.tokenizer
     is_word_piece, contents = isinstance(checkpoint.vocabulary, Vocabulary), []
     for mark in (found[0] for found in map(_MARK.match, prompts) if found):
@@ -153,11 +131,7 @@ def _with_marks(checkpoint: BertCheckpoint, prompts: Iterable[str]) -> BertCheck
 
 
 def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
-    """Returns the checkpoint of a folder of Stanford's ColBERT with its projection and the settings of its metadata.
-
-    Raises:
-        InputError: the projection is missing, or a setting is not valid.
-    """
+    """Returns the checkpoint of a folder of Stanford's ColBERT with its projection and the settings of its metadata."""
     weight, width = folder.stored.get(_STANFORD_WEIGHT), checkpoint.config.hidden_size
     if weight is None or len(weight.shape) != 2 or weight.shape[1] != width:
         received = None if weight is None else list(weight.shape)
@@ -191,16 +165,13 @@ def _as_stanford_model(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertC
 
 
 def _as_bge_m3(checkpoint: BertCheckpoint) -> tuple[dict[str, Any], BertCheckpoint]:
-    """Returns the arguments for the layer of tokens of bge-m3, and the checkpoint with it as the dense layer.
-
-    All tokens but the first have a vector; a score is the mean over the tokens of the query.
-    """
+    """Returns the arguments for the layer of tokens of bge-m3, and the checkpoint with it as the dense layer."""
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != SENTENCE_HEAD}
     kernel, bias = (tensors.pop(f"{TOKEN_VECTORS}/{name}") for name in ("kernel", "bias"))
     arguments = {
         "dense": [{"units": kernel.shape[1], "activation": "linear", "use_bias": True}],
         "skiplist_words": [] if checkpoint.vocabulary is None else [checkpoint.vocabulary.special_tokens.cls],
-        "skiplist_tasks": [QUERY, DOCUMENT],
+        "skiplist_tasks": [files.QUERY, files.DOCUMENT],
         "similarity_fn_name": "meanmaxsim",
     }
     prefix = f"{SENTENCE_HEAD}/dense_0"
@@ -211,10 +182,8 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     """Returns the constructor arguments of a `MultiVectorEncoder`, and the checkpoint.
 
     Marks in prompts that the user gives become tokens that are found in a text as a whole. Marks of a folder of
-    sentence-transformers stay as they are read there.
-
-    Raises:
-        InputError: a mark is no token of the vocabulary, or the model has fewer positions than a length.
+    sentence-transformers stay as they are read there. Raises `InputError` if a mark is no token of the vocabulary, or
+    the model has fewer positions than a length.
     """
     told, of_texts = (checkpoint.arguments.get(kind, {}) for kind in (_KIND, OF_TEXTS))
     pooling = checkpoint.config.sentence_pooling
@@ -230,7 +199,9 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     if not told and of_texts.get("dense"):
         stated["dense"] = of_texts["dense"]  # as there, the layers of a text become those of each token
     found = {**stated, **arguments}
-    for length in (found.get("query_length"), found.get("document_length"), _length(found.get("query_expansion"))):
+    expansion = found.get("query_expansion")
+    of_expansion = expansion.get("length") if isinstance(expansion, Mapping) else None
+    for length in (found.get("query_length"), found.get("document_length"), of_expansion):
         checked_length(checkpoint.config, length if is_row_length(length) else None)
     prompts = found.get("prompts") or {}
     if checkpoint.tokenizer is None:
@@ -249,7 +220,3 @@ def start(model_class: type, checkpoint: BertCheckpoint, arguments: Mapping) -> 
     if missing:
         remarks.append(f"words of the skip list that are not one token are ignored: {', '.join(missing)[:100]}")
     return found, checkpoint.replace(remarks=(*checkpoint.remarks, *remarks))
-
-
-def _length(expansion) -> int | None:
-    return expansion.get("length") if isinstance(expansion, Mapping) else None

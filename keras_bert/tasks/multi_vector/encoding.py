@@ -1,14 +1,13 @@
 """Texts -> a vector for each token -> MaxSim -> ranked texts. Imports no Keras, since loaded exports do the same."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_choice, check_whole
-from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
@@ -17,7 +16,7 @@ from keras_bert.tasks.prediction import forward_function, outputs_of_rows, run_b
 from keras_bert.tasks.prompts import Prompts
 from keras_bert.tasks.ranking.answers import RankedText, ranked_texts
 from keras_bert.tasks.settings import is_row_length
-from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import checked_length, each_text, in_parts, text_rows, tokenizer_of
 
 QUERY, DOCUMENT = "query", "document"
 SIMILARITIES = ("maxsim", "meanmaxsim")
@@ -97,29 +96,25 @@ class LateInteraction:
         check_whole("top_k", top_k, at_least=1, or_none=True)
         if not isinstance(query, str):
             raise InputError(f"The query must be a string. Received: {query!r:.100}")
-        texts = _checked(texts)
+        texts = list(each_text(texts))
         documents = self.encode_document(texts, batch_size=batch_size)
         return ranked_texts(self.similarity(self.encode_query(query), documents)[0], texts, top_k)
 
     def _encode(self, texts, role, batch_size, on_progress):
         self.warn_if_untrained()
-        forward, found, texts = forward_function(self), [], _checked(texts)
+        forward, found, texts = forward_function(self), [], list(each_text(texts))
         with text_progress(texts, on_progress) as progress:
-            for first in range(0, len(texts), _WINDOW):
-                rows, _ = rows_of(self, texts[first : first + _WINDOW], role)
+            for window in in_parts(texts, _WINDOW):
+                rows, _ = rows_of(self, window, role)
                 batches = run_batches(forward, rows, batch_size, on_progress=progress)
                 found += scored_vectors(rows, outputs_of_rows(batches, rows, has_token_outputs=True))
         return found
 
     def longest(self, role: str, max_seq_length: int | None = None) -> int:
-        """Returns the largest number of tokens of a query or of a document.
+        """Returns the largest number of tokens of texts in a role, `QUERY` or `DOCUMENT`.
 
-        Args:
-            role: `QUERY` or `DOCUMENT`.
-            max_seq_length: is used instead of the model's own length, if the query expansion does not set it.
-
-        Raises:
-            InputError: the model has fewer positions.
+        `max_seq_length` is used instead of the model's own length, if the query expansion does not set it. Raises
+        `InputError` if the model has fewer positions.
         """
         own = self.query_length if role == QUERY else self.document_length
         length = checked_length(self.config, max_seq_length or own)
@@ -184,16 +179,10 @@ def checked_expansion(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def rows_of(model, texts: Sequence[str], role: str, max_seq_length: int | None = None) -> tuple[TokenRows, np.ndarray]:
-    """Returns the rows of queries or documents, and which were cut, bool `(N,)`.
+    """Returns the rows of N texts in a role, `QUERY` or `DOCUMENT`, and which were cut, bool `(N,)`.
 
     The rows have the columns `input_mask`, 0 for tokens to which none attends, and `score_mask`, 1 for tokens with a
-    vector.
-
-    Args:
-        model: a `LateInteraction`.
-        texts: N strings.
-        role: `QUERY` or `DOCUMENT`.
-        max_seq_length: see `LateInteraction.longest`.
+    vector. `model` is a `LateInteraction`; see `LateInteraction.longest` for the length.
     """
     prefix = model.prompt(model.prompt_for(role))
     length = model.longest(role, max_seq_length)
@@ -221,10 +210,6 @@ def scored_vectors(rows: TokenRows, outputs: np.ndarray) -> list[np.ndarray]:
     is_scored = rows.tokens[features.SCORE_MASK] > 0
     ends = np.append(0, np.cumsum(is_scored))[rows.splits]
     return np.split(outputs[is_scored], ends[1:-1])
-
-
-def _checked(texts: Iterable) -> list[str]:
-    return [checked_text(text, f"text {number}") for number, text in enumerate(iterate_column(texts, "texts"), start=1)]
 
 
 class LoadedMultiVectorEncoder(LateInteraction):

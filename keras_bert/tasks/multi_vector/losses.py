@@ -63,10 +63,7 @@ class MaxSimInBatchNegatives(MaxSimLoss):
     A document is never a negative of a query that has an equal text, nor of one that equals its own query.
 
     Args:
-        scale: the factor of the scores.
-
-    Raises:
-        InputError: the scale is not above 0.
+        scale: the factor of the scores, above 0.
 
     Reference: Khattab and Zaharia, 2020, arXiv 2004.12832; sentence-transformers
     `MultiVectorMultipleNegativesRankingLoss`.
@@ -97,10 +94,7 @@ class MaxSimDistillation(MaxSimLoss):
 
     Args:
         teacher: see `MaxSimLoss`.
-        temperature: divides the scores of the model and of the teacher.
-
-    Raises:
-        InputError: the temperature is not above 0.
+        temperature: divides the scores of the model and of the teacher; above 0.
 
     Reference: Santhanam et al., 2022, arXiv 2112.01488 (ColBERTv2); sentence-transformers
     `MultiVectorDistillKLDivLoss`.
@@ -161,12 +155,9 @@ class MixedMaxSimLoss(MaxSimLoss):
 
 
 def _max_sim(queries, documents, products: str, is_mean: bool):
-    """Returns scores `[A, B]` of queries `[A, S, D]` and documents.
+    """Returns scores `[A, B]` of queries `[A, S, D]` and documents, `[B, T, D]` for all queries or `[A, B, T, D]`.
 
-    Args:
-        documents: `[B, T, D]`, the same for all queries, or `[A, B, T, D]`.
-        products: the einsum of both to the products of tokens, `[A, B, S, T]`.
-        is_mean: as in `MaxSimLoss`.
+    `products` is the einsum of both to the products of tokens, `[A, B, S, T]`.
     """
     products = ops.einsum(products, queries, documents)
     is_token = ops.any(documents != 0, axis=-1)  # [..., B, T]

@@ -20,15 +20,13 @@ def max_sim(queries: Sequence[np.ndarray], documents: Sequence[np.ndarray], is_m
     [[3.0]]
 
     Args:
-        queries: Q arrays, float `[tokens, D]`.
-        documents: N such arrays.
+        queries, documents: Q arrays, and N arrays, float `[tokens, D]`.
         is_mean: whether each score is divided by the number of the query's vectors.
 
     Returns:
         float32 `[Q, N]`. A document without vectors has -1e9.
 
-    Raises:
-        InputError: the vectors are not lists of arrays `[tokens, D]`, or have different sizes.
+    Raises `InputError` if the vectors are no lists of such arrays, or have different sizes.
     """
     queries, documents = _checked(queries, "queries"), _checked(documents, "documents")
     if len({vectors.shape[1] for vectors in (*queries, *documents)}) > 1:

@@ -12,7 +12,6 @@ from keras_bert.models.encoder_base import PADDING, make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.tasks.embedding.examples import PAIRS
 from keras_bert.tasks.embedding.model import first_and_others, naming_the_pooling
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, LateInteraction, checked_expansion
 from keras_bert.tasks.multi_vector.losses import (
@@ -183,13 +182,8 @@ class MultiVectorEncoder(LateInteraction, TextModel):
             vectors: float `[B, C, S, D]`, what `call` returns.
             labels, text_numbers, weights: see `MaxSimLoss`.
         """
-        loss, num_texts = self.embedding_loss, vectors.shape[1] if len(vectors.shape) == 4 else 1
-        if num_texts is not None and num_texts < loss.fewest_texts:
-            raise InputError(
-                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: {num_texts}"
-            )
-        if labels is None and loss.learns_from != PAIRS:
-            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        loss = self.embedding_loss
+        loss.check_batch(vectors.shape[1] if len(vectors.shape) == 4 else 1, labels)
         queries, documents = vectors[:, 0, : self.longest(QUERY)], vectors[:, 1:]
         value = loss(queries, documents, labels, text_numbers, weights, self.similarity_fn_name == "meanmaxsim")
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)

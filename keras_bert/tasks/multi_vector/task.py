@@ -10,7 +10,7 @@ from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Answered, ExampleRows, TextTask
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
 from keras_bert.tasks.embedding.scores import scores_of_pairs
-from keras_bert.tasks.embedding.task import examples_of_columns, numbers_of
+from keras_bert.tasks.embedding.task import check_one_data_set, examples_of_columns, numbers_of
 from keras_bert.tasks.multi_vector.encoding import DOCUMENT, QUERY, rows_of, scored_vectors
 from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tasks.ranking.task import RankingTask
@@ -59,6 +59,7 @@ class MultiVectorTask(RankingTask):
 
     def outputs(self, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None) -> np.ndarray:
         """Returns the vectors of all tokens, float32 `(T, D)`, computed text by text."""
+        check_one_data_set(rows)
         texts = dataclasses.replace(rows, rows_per_example=1, labels={})
         return predict_rows(self.model, texts, batch_size, verbose, calls)
 

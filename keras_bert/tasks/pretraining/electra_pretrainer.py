@@ -121,10 +121,8 @@ class ElectraPretrainer(FeatureModel):
                 f"A generator cannot share the embeddings of the family {config.model_type!r}. Use a config of another "
                 "family, such as electra."
             )
-        self.generator_hidden_size = generator_hidden_size
-        self.generator_layers = generator_layers
-        self.disc_weight = disc_weight
-        self.temperature = temperature
+        self.generator_hidden_size, self.generator_layers = generator_hidden_size, generator_layers
+        self.disc_weight, self.temperature = disc_weight, temperature
         small, dtype = generator_config(config, generator_hidden_size, generator_layers), self.dtype_policy
         if adds_to_tables:
             self.generator = MaskedLM(small, dtype=dtype, name="generator")
@@ -198,14 +196,11 @@ class ElectraPretrainer(FeatureModel):
         (accuracy,) = self.generator.metric_terms(x, None, y_pred, sample_weight)
         ids, weights = self.generator._labels(x, sample_weight)
         is_same = ops.cast(ops.equal(y_pred["sampled_ids"], ops.cast(ids, "int32")), weights.dtype)
-        logits, labels, tokens = self.discriminator._labels(
-            x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight
-        )
+        of_discriminator = (x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight)
+        logits, labels, tokens = self.discriminator._labels(*of_discriminator)
         labels = ops.cast(labels[..., 0], tokens.dtype)
         found = ops.cast(logits[..., 0] > 0, tokens.dtype)
-        (disc_accuracy,) = self.discriminator.metric_terms(
-            x, y_pred["is_replaced"], y_pred["disc_logits"], sample_weight
-        )
+        (disc_accuracy,) = self.discriminator.metric_terms(*of_discriminator)
         num_right = ops.sum(labels * found * tokens)
         return [
             accuracy,
@@ -224,24 +219,14 @@ class ElectraPretrainer(FeatureModel):
         return results
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "generator_hidden_size": self.generator_hidden_size,
-            "generator_layers": self.generator_layers,
-            "disc_weight": self.disc_weight,
-            "temperature": self.temperature,
-        }
+        names = (*_FRACTIONS, "disc_weight", "temperature")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def generator_config(config: BertConfig, hidden_size: float, layers: float) -> BertConfig:
-    """Returns the config of a generator.
+    """Returns the config of a generator, whose hidden size and layers are fractions of the discriminator's.
 
-    Args:
-        config: that of the discriminator.
-        hidden_size, layers: fractions of the discriminator's hidden size and number of layers.
-
-    Raises:
-        InputError: a fraction is not above 0 and at most 1, or the hidden size does not fit the number of heads.
+    Raises `InputError` if a fraction is not above 0 and at most 1, or the hidden size does not fit the number of heads.
 
     Reference: google-research/electra `run_pretraining.py`, `get_generator_config`.
     """

@@ -166,12 +166,9 @@ class LambdaLoss(ListNet):
     Args:
         teacher: as for `RankingMarginMSE`.
         weighting_scheme: `ndcg_loss2pp`, `ndcg_loss2`, `lambda_rank`, `ndcg_loss1` or `none`.
-        sigma: multiplies the differences.
-        k: only pairs count of which one text is among the k highest scores, and the best DCG is that of k texts; None
-            for all.
-
-    Raises:
-        InputError: the scheme is unknown, `sigma` is not above 0, or `k` is below 1.
+        sigma: multiplies the differences; above 0.
+        k: only pairs count of which one text is among the k highest scores, 1 or more, and the best DCG is that of k
+            texts; None for all.
 
     Reference: Wang et al., 2018, "The LambdaLoss Framework for Ranking Metric Optimization"; sentence-transformers
     `LambdaLoss`.

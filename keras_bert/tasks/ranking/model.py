@@ -135,13 +135,8 @@ class CrossEncoder(SequenceClassifier):
         return super().compute_metrics(x, labels, y_pred, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        arguments = {
-            "activation": self.activation,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "max_seq_length": self.max_seq_length,
-        }
-        return {**super().get_config(), **arguments}
+        names = ("activation", "prompts", "default_prompt", "max_seq_length")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def _check_inputs(self, inputs) -> None:
         self._check_features(inputs, self.feature_names)

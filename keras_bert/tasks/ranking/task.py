@@ -12,9 +12,8 @@ from keras_bert.program.options import check_whole
 from keras_bert.program.user_inputs import as_texts
 from keras_bert.tasks import answer_operations
 from keras_bert.tasks.base import Answered, ExampleRows, text_task
-from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import LISTS, PAIRS, SCORES, DataSets, SentenceExamples, data_sets_of
-from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores
+from keras_bert.tasks.embedding.scores import TiedRanking, mean_scores, similarity_scores
 from keras_bert.tasks.embedding.task import SentenceTask, examples_of_columns, write_scores_and_misses
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow, pieces_of_row, pools_all_tokens
 from keras_bert.tasks.prediction import predict_rows
@@ -88,8 +87,7 @@ class RankingTask(SentenceTask):
 
     def scores(self, examples: SentenceExamples, answers: np.ndarray, is_worst: bool = False) -> dict[str, float]:
         if examples.kind == SCORES:
-            found = regression_scores(examples.scores, answers)
-            return {name: found[name] for name in ("spearman", "pearson")}
+            return similarity_scores(answers, examples.scores)
         if answers.ndim == 1:
             raise InputError(f"{examples.source}: a single text per query has no rank. Give relevances or other texts.")
         places = np.arange(answers.shape[1])
@@ -135,12 +133,7 @@ class LoadedCrossEncoder(Prompts):
         return {"score": text_task(self).answers(examples, *self.computed(examples))}
 
     def rank(
-        self: Any,
-        query: str,
-        texts: Any,
-        top_k: int | None = None,
-        batch_size: int = 32,
-        prompt: str | None = None,
+        self: Any, query: str, texts: Any, top_k: int | None = None, batch_size: int = 32, prompt: str | None = None
     ) -> list[RankedText]:
         """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
 

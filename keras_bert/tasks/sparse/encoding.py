@@ -9,14 +9,13 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.program.number_checks import check_numbers
 from keras_bert.program.options import check_choice, check_whole
-from keras_bert.program.user_inputs import checked_text, iterate_column
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.embedding.encoding import check_encode_options
 from keras_bert.tasks.embedding.loss_table import Loss
 from keras_bert.tasks.prediction import Calls, forward_function, run_batches, text_progress
 from keras_bert.tasks.prompts import Prompts
-from keras_bert.tasks.text_rows import checked_length, text_rows, tokenizer_of
+from keras_bert.tasks.text_rows import checked_length, each_text, in_parts, text_rows, tokenizer_of
 
 ROLES = QUERY, DOCUMENT = "query", "document"
 _WINDOW = 4096  # texts that are sorted by length together
@@ -75,11 +74,11 @@ class SparseEncoding:
         is_static = role == QUERY and self.static_queries
         if is_static and max_seq_length is None:
             length = (self.max_query_length or length) + self.vocabulary.special_tokens.num_special(1)
-        checked = (prefix + checked_text(text, f"text {n}") for n, text in enumerate(iterate_column(texts, "texts"), 1))
+        prefixed = (prefix + text for text in each_text(texts))
         count = self.max_active_dims if max_active_dims is None else max_active_dims
         found = []
         with text_progress(texts, on_progress) as progress:
-            for window in iter(lambda: list(itertools.islice(checked, _WINDOW)), []):
+            for window in in_parts(prefixed, _WINDOW):
                 rows = text_rows(window, None, tokenizer, length).rows
                 found.append(vectors_of_rows(self, rows, is_static, count, batch_size, on_progress=progress))
         return _stacked(found, self.config.vocab_size)
@@ -145,14 +144,10 @@ def vectors_of_rows(
     calls: Calls | None = None,
     on_progress: Callable[[int], Any] = lambda num_texts: None,
 ) -> Any:
-    """Returns the vectors of rows of single texts, a CSR array `[rows, V]`. Few rows are dense at once.
+    """Returns the vectors of N rows of single texts, a CSR array `[N, V]`. Few rows are dense at once.
 
-    Args:
-        model: a `SparseEncoder` or its loaded export.
-        rows: N rows.
-        is_static: whether the texts are queries of a model with static ones.
-        max_active_dims: the number of weights to keep; None for all.
-        batch_size, calls, on_progress: as for `run_batches`.
+    `is_static`: whether the texts are queries of a model with static ones. `max_active_dims` weights are kept, all for
+    None. The other arguments are those of `run_batches`.
     """
     from scipy.sparse import csr_array
 

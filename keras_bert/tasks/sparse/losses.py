@@ -73,15 +73,7 @@ class SpladeLoss(Options):
         if examples.kind == PAIRS:
             examples.check_for_negatives("queries")
 
-    def __call__(
-        self,
-        vectors: Any,
-        teacher: Any = None,
-        text_numbers: Any = None,
-        weights: Any = None,
-        share: Any = 1.0,
-        static_queries: bool = False,
-    ) -> Any:
+    def __call__(self, vectors, teacher=None, text_numbers=None, weights=None, share=1.0, static_queries=False):
         """Returns the mean loss of a batch, a scalar tensor.
 
         Args:
@@ -132,12 +124,9 @@ class SpladeLoss(Options):
 
 
 def flops(vectors: Any, threshold: int | None = None, weights: Any = None) -> Any:
-    """Returns the sum of the squares of the mean of vectors `[N, V]`, a scalar tensor.
+    """Returns the sum of the squares of the mean of vectors `[N, V]`, 0 or more, weighted by float `[N]`: a scalar.
 
-    Args:
-        vectors: 0 or more.
-        threshold: vectors with at most so many numbers above 0 count as 0; None for none.
-        weights: float `[N]`, weights of the vectors in the mean; None for 1.
+    Vectors with at most `threshold` numbers above 0 count as 0.
     """
     if threshold is not None:
         counts = ops.count_nonzero(vectors, axis=1)

@@ -116,11 +116,15 @@ class SparseEncoder(SparseEncoding, TextModel):
         if config.family.predicts_from_queries:
             raise InputError(f"The masked-LM head of {config.model_type} does not know the tokens that it predicts.")
         self.pooling_strategy, self.activation_function = pooling_strategy, activation_function
-        self.static_queries, self.frozen, self.max_query_length = bool(static_queries), bool(frozen), max_query_length
-        self.default_route, self.max_active_dims = default_route, max_active_dims
-        self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
+        check_choice("pooling_strategy", pooling_strategy, POOLINGS)
+        check_choice("activation_function", activation_function, ACTIVATIONS)
+        self.static_queries, self.frozen, self.default_route = bool(static_queries), bool(frozen), default_route
+        check_choice("default_route", default_route, ROLES)
+        self.max_query_length = check_whole("max_query_length", max_query_length, at_least=1, or_none=True)
+        self.max_active_dims = check_whole("max_active_dims", max_active_dims, at_least=1, or_none=True)
         self.max_seq_length = check_whole("max_seq_length", max_seq_length, at_least=3, or_none=True)
-        self._check_arguments()
+        self.prompts, self.default_prompt = dict(prompts or {}), default_prompt
+        self.check_prompts()
         self._warm_up: tuple[int, int] | None = None
         self.updates_of_run: int | None = None
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
@@ -232,14 +236,6 @@ class SparseEncoder(SparseEncoding, TextModel):
         count = ops.cast(ops.shape(vectors)[0], vectors.dtype)
         total = count if weights is None else ops.cast(ops.sum(weights), vectors.dtype)
         return LossTerm("embedding_loss", value * total, count)
-
-    def _check_arguments(self) -> None:
-        self.check_prompts()
-        check_choice("pooling_strategy", self.pooling_strategy, POOLINGS)
-        check_choice("activation_function", self.activation_function, ACTIVATIONS)
-        check_choice("default_route", self.default_route, ROLES)
-        for name in ("max_active_dims", "max_query_length"):
-            setattr(self, name, check_whole(name, getattr(self, name), at_least=1, or_none=True))
 
     def get_config(self) -> dict[str, Any]:
         names = ("pooling_strategy", "activation_function", "static_queries", "frozen", "max_query_length")

@@ -37,11 +37,10 @@ def sparse_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     def weights_of(*rows):
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
 
-    def static_weights_of(input_ids, input_mask, segment_ids):
+    def static_weights_of(input_ids, input_mask, _):
         return tf.cast(model.query_weights(input_ids, input_mask), tf.float32)
 
     def best_tokens(compute):
-        """Returns a function from rows to the outputs."""
         found = [tf.TensorSpec([None, top_k], dtype) for dtype in (tf.float32, tf.int32)]
 
         @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)

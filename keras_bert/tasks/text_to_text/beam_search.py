@@ -27,13 +27,11 @@ class Found(NamedTuple):
 
 
 def search(step, cache, num_rows, options: SearchOptions, start_id: int, end_id: int, pad_id: int) -> Found:
-    """Searches the most probable targets.
+    """Searches the most probable targets for B = `num_rows` sources.
 
     Args:
         step: `(ids [B, K], column, cache) -> (logits [B, K, V], cache)` for K hypotheses of each row.
         cache: the first cache: nested tensors whose first axis is B * K.
-        num_rows: B, an int or a scalar.
-        options: the options.
         start_id: the token before the first generated one.
         end_id, pad_id: the token that ends a target, and the one that follows it.
     """

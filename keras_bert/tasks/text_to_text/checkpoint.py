@@ -49,9 +49,7 @@ _CROSS, _SELF = ".crossattention.", ".attention."
 def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `EncoderDecoderModel.save_pretrained` wrote.
 
-    Raises:
-        InputError: a file is missing or damaged, the models are no BERTs, their configs differ, or the second one is no
-            decoder with cross attention.
+    Raises `InputError`: a file is missing or damaged, the models are no BERTs of one config, or no decoder is there.
     """
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
@@ -100,11 +98,7 @@ def read_folder(path: str, trust_pickle: bool = False) -> BertCheckpoint:
 
 
 def _generation_notes(path: str, values: Mapping, vocabulary: TokenTable | None) -> list[str]:
-    """Returns a sentence about settings for writing texts: `TextToText.predict` takes its own.
-
-    Raises:
-        InputError: texts do not begin with [CLS] or end with [SEP].
-    """
+    """Returns notes on settings for writing texts. Raises `InputError` if these have others than [CLS] and [SEP]."""
     file = os.path.join(path, _GENERATION_FILE)
     settings = {name: values[name] for name in (*_TOKENS, *GENERATION) if values.get(name) is not None}
     if os.path.isfile(file):

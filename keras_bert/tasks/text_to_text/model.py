@@ -132,16 +132,9 @@ class TextToText(TextModel):
         Raises:
             InputError: as `TextModel.predict`, or a number is out of range.
         """
-        return super().predict(
-            x,
-            batch_size,
-            num_beams=num_beams,
-            max_new_tokens=max_new_tokens,
-            min_new_tokens=min_new_tokens,
-            length_penalty=length_penalty,
-            num_answers=num_answers,
-            **options,
-        )
+        search: dict[str, Any] = {"num_beams": num_beams, "length_penalty": length_penalty, "num_answers": num_answers}
+        search |= {"max_new_tokens": max_new_tokens, "min_new_tokens": min_new_tokens}
+        return super().predict(x, batch_size, **search, **options)
 
     def generate(self, inputs: Any, options: SearchOptions) -> Found:
         """Returns the best targets for sources and their scores; see `tasks/text_to_text/beam_search.py`.
@@ -209,10 +202,7 @@ class TextToText(TextModel):
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         labels = self._labels(x, sample_weight)
-        return [
-            cross_entropy_term("token_loss", y_pred, *labels),
-            accuracy_term("token_accuracy", y_pred, *labels),
-        ]
+        return [cross_entropy_term("token_loss", y_pred, *labels), accuracy_term("token_accuracy", y_pred, *labels)]
 
     def get_metrics_result(self) -> dict:
         results = super().get_metrics_result()

@@ -18,12 +18,7 @@ def has_text_scores() -> bool:
 def text_scores(written: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
     """Returns `bleu` from 0 to 100 (sacrebleu's default), and `rouge1`, `rouge2` and `rougeL`, F1 from 0 to 1.
 
-    Args:
-        written: N texts of a model.
-        targets: N reference texts.
-
-    Raises:
-        InputError: there are no texts, the lengths differ, or a package is not installed.
+    Raises `InputError` if there are no texts, not as many targets, or a package is not installed.
 
     Reference: Post, 2018, arXiv 1804.08771; Lin, 2004, as in google-research/rouge, without stemming.
     """

@@ -43,11 +43,8 @@ def text_to_text_signatures(model, tokenizer, options: SignatureOptions) -> dict
     def search_texts(input_ids, input_mask, segment_ids):
         """Returns texts and scores, `[B, num_answers]`, and ids, int32 `[B, num_answers, max_new_tokens]`."""
         found = model.generate(model_inputs(input_ids, input_mask, segment_ids), search)
-        texts = tf.reshape(
-            _text_of(tf.reshape(found.ids, [-1, search.max_new_tokens]), pieces, model.vocabulary),
-            [-1, search.num_answers],
-        )
-        return texts, found.scores, found.ids
+        texts = _text_of(tf.reshape(found.ids, [-1, search.max_new_tokens]), pieces, model.vocabulary)
+        return tf.reshape(texts, [-1, search.num_answers]), found.scores, found.ids
 
     def write(found):
         texts, scores, ids = found

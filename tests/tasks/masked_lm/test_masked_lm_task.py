@@ -105,6 +105,13 @@ def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():
     assert int(model.optimizer.iterations) == 4
 
 
+def test_a_callback_may_set_the_rate_of_a_model_that_was_not_compiled():
+    model = new_model()
+    plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=1, min_delta=100.0)
+    model.fit(TEXTS, batch_size=8, epochs=3, callbacks=[plateau], verbose=0)
+    assert float(model.optimizer.learning_rate) == pytest.approx(5e-5 / 4)
+
+
 def test_predict_fills_what_texts_mask():
     model = new_model()
     texts = ["the [MASK] fox", "[MASK] brown [MASK]"]

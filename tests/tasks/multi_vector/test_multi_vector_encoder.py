@@ -192,6 +192,11 @@ def test_the_scores_are_those_of_ranking_or_of_the_teacher(model):
     np.testing.assert_allclose(scores[:, 1], model.predict((QUERIES, OTHERS), verbose=0), rtol=1e-5)
 
 
+def test_several_data_sets_are_evaluated_one_by_one(model):
+    with pytest.raises(InputError, match="Evaluate and predict them one by one"):
+        model.evaluate(DataSets([SentenceExamples([QUERIES, DOCUMENTS])] * 2), verbose=0)
+
+
 # Folders.
 
 
