@@ -145,10 +145,11 @@ class SelfAttention(BertLayer):
         gathered = attention_for(training=False)(query, key, value, attention_bias)
         return self._project(gathered, (batch_size, self.num_heads, num_queries), shape, None, False)
 
-    def _split(self, vectors, batch_size, length, training):
-        """Splits vectors into heads: `[B * S, H]` -> `[B, N, S, D]`."""
-        heads = ops.reshape(vectors, (-1, length, self.num_heads, self.head_size))
-        return layouts_for(training).swap_middle_axes(heads, (batch_size, length, self.num_heads))
+    def _split(self, vectors, batch_size, length, training, num_heads=None):
+        """Splits vectors into heads: `[B * S, N * D]` -> `[B, N, S, D]`."""
+        num_heads = num_heads or self.num_heads
+        heads = ops.reshape(vectors, (-1, length, num_heads, self.head_size))
+        return layouts_for(training).swap_middle_axes(heads, (batch_size, length, num_heads))
 
     def _attend(self, query, key, value, bias, sizes, training, return_attention):
         """Returns the outputs of the heads `[B, N, F, D]`, and the probabilities or, if not asked for, None."""

@@ -31,14 +31,23 @@ def neighbouring_blocks(blocks, shared=None):
     Returns:
         `[B, C, N, G + 3 b, D]`. Before the first block and after the last one there are zeros.
     """
-    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 0]])
-    around = [padded[:, :-2], blocks, padded[:, 2:]]
     if shared is None:
-        return ops.concatenate(around, axis=3)
+        return ops.concatenate(_around(blocks), axis=3)
     num_blocks = ops.shape(blocks)[1]
     shape = ops.shape(shared)
     shared = ops.broadcast_to(ops.expand_dims(shared, 1), (shape[0], num_blocks, *shape[1:]))
-    return ops.concatenate([shared, *around], axis=3)
+    return ops.concatenate([shared, *_around(blocks)], axis=3)
+
+
+def with_neighbours(rows):
+    """Joins each block with those beside it: `[B, C, b]` -> `[B, C, 3 b]`. Beside the first and the last are zeros."""
+    return ops.concatenate(_around(rows), axis=2)
+
+
+def _around(blocks):
+    """Returns the block before each, the blocks themselves, and the block after each."""
+    padded = ops.pad(blocks, [[0, 0], [1, 1], *[[0, 0]] * (len(blocks.shape) - 2)])
+    return [padded[:, :-2], blocks, padded[:, 2:]]
 
 
 def in_blocks(rows, block_size: int):

@@ -13,11 +13,7 @@ class CrossAttention(BertLayer):
     """The part of a decoder's layer that reads the source: attention, then a residual sum and a LayerNorm.
 
     Args:
-        num_heads: number of attention heads.
-        dropout: fraction of the outputs of the attention that become 0 in training.
-        attention_dropout: fraction of the attention probabilities that become 0 in training.
-        layer_norm_epsilon: added to the variance in LayerNorm.
-        initializer_range: standard deviation of the initial kernels.
+        num_heads, dropout, attention_dropout, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
 
     Call arguments:
         hidden: float `[B, T, H]`, the tokens of the target.

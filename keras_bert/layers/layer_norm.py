@@ -68,6 +68,8 @@ class RMSNorm(BertLayer):
     Reference: Zhang and Sennrich, 2019, arXiv 1910.07467; for `plus_1`, google-deepmind/gemma, `_layers.py`.
     """
 
+    compute_output_shape = LayerNorm.compute_output_shape
+
     def __init__(self, epsilon=1e-6, plus_1=False, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
@@ -82,6 +84,3 @@ class RMSNorm(BertLayer):
         values, gamma = ops.cast(inputs, dtype), ops.cast(self.gamma, dtype)
         scale = ops.rsqrt(ops.mean(ops.square(values), axis=-1, keepdims=True) + self.epsilon)
         return ops.cast(values * scale * (1 + gamma if self.plus_1 else gamma), self.compute_dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape

@@ -89,8 +89,7 @@ class DistanceVectors(BertLayer):
 
     def build(self, vectors_shape):
         shape = (2 * (self.num_buckets if self.num_buckets > 0 else self.longest), vectors_shape[-1])
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
+        self.table = self.new_weight("table", shape)
         if self.layer_norm:
             self.layer_norm.build(shape)
 

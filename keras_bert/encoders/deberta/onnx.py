@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert.encoders.bert.onnx import OnnxEncoder
-from keras_bert.encoders.deberta.attention import LOWEST
+from keras_bert.encoders.deberta.block import LOWEST
 from keras_bert.encoders.deberta.config import CONTENT_TO_POSITION, POSITION_TO_CONTENT
 from keras_bert.records import features
 from keras_bert.serving.graph.onnx_layers import array, dense, layer_norm, stored_name

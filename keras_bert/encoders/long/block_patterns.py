@@ -7,7 +7,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
-from keras_bert.layers.numbered_mask import MASKED
+from keras_bert.layers.blocks import in_blocks, with_neighbours
+from keras_bert.layers.numbered_mask import bias_of
 
 # Lengths of rows whose random blocks the authors drew from the first 1,024 tokens. For other lengths they draw from as
 # many blocks as full attention is used for.
@@ -77,17 +78,14 @@ def windows(is_token, is_global, half_window: int, most_global: int) -> SlidingW
     is_used = ops.arange(num_global, dtype="int32") < counts  # [B, G]
     columns = ops.where(is_used, ops.cast(columns, "int32"), 0)
 
-    in_window = ops.logical_and(is_token, numbers < 0)
-    in_window = ops.pad(in_window, [[0, 0], [block_size, (num_blocks + 1) * block_size - length]])
-    by_block = ops.reshape(in_window, (batch_size, num_blocks + 2, block_size))
-    keys = ops.concatenate([by_block[:, :-2], by_block[:, 1:-1], by_block[:, 2:]], axis=2)  # [B, C, 3 b]
+    keys = with_neighbours(in_blocks(ops.logical_and(is_token, numbers < 0), block_size))  # [B, C, 3 b]
     distances = ops.expand_dims(ops.arange(block_size), 1) + block_size - ops.arange(3 * block_size)
     is_near = ops.abs(distances) <= half_window  # [b, 3 b]
     allowed = ops.logical_and(ops.expand_dims(keys, 2), is_near)  # [B, C, b, 3 b]
     shape = (batch_size, num_blocks, block_size, num_global)
     to_global = ops.broadcast_to(ops.reshape(is_used, (batch_size, 1, 1, num_global)), shape)
-    bias = _bias(ops.concatenate([to_global, allowed], axis=3))
-    return SlidingWindows(ops.expand_dims(bias, 2), columns, numbers, _bias(is_token)[:, None, None])
+    bias = bias_of(ops.concatenate([to_global, allowed], axis=3))
+    return SlidingWindows(ops.expand_dims(bias, 2), columns, numbers, bias_of(is_token)[:, None, None])
 
 
 def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_random: int, most_blocks: int):
@@ -97,8 +95,7 @@ def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_ran
 
     Args:
         is_token: bool `[B, S]`.
-        layer: the number of the layer, from 0: each has random blocks of its own.
-        num_heads: number of heads: each has random blocks of its own.
+        layer, num_heads: the number of the layer, from 0, and of heads: each head has random blocks of its own.
         block_size: tokens in a block.
         num_random: random blocks of each block.
         most_blocks: the blocks in the longest possible row.
@@ -143,8 +140,8 @@ def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_ran
     rows = ops.reshape(ops.arange(batch_size, dtype="int32") * num_blocks, (-1, 1, 1, 1))
     is_key = ops.take(ops.reshape(blocks_of_keys, (-1, block_size)), rows + ops.maximum(numbers, 0), axis=0)
     is_key = ops.logical_and(is_key, ops.expand_dims(numbers >= 0, 4))  # [B, C, N, M, b]
-    bias = _bias(ops.reshape(is_key, (batch_size, num_blocks, num_heads, 1, -1)))
-    return SparseBlocks(numbers, bias, last[:, 0, 0], _bias(is_token)[:, None, None])
+    bias = bias_of(ops.reshape(is_key, (batch_size, num_blocks, num_heads, 1, -1)))
+    return SparseBlocks(numbers, bias, last[:, 0, 0], bias_of(is_token)[:, None, None])
 
 
 @functools.lru_cache(maxsize=64)
@@ -198,10 +195,6 @@ def _most_chosen(num_blocks, is_full, most_full: int, most_sparse: int):
     if tensorflow_functions and tensorflow_functions.lengths_may_vary():
         return ops.minimum(num_blocks, ops.where(ops.any(is_full), most_full, most_sparse))
     return most_full
-
-
-def _bias(allowed):
-    return (1.0 - ops.cast(allowed, "float32")) * MASKED
 
 
 def _smaller(number: int, length):

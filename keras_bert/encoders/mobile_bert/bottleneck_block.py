@@ -25,15 +25,14 @@ class NoNorm(BertLayer):
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3.3.
     """
 
+    compute_output_shape = LayerNorm.compute_output_shape
+
     def build(self, input_shape):
         self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=input_shape[-1:], initializer="zeros", autocast=False)
 
     def call(self, inputs, training=False):
         return inputs * ops.cast(self.gamma, inputs.dtype) + ops.cast(self.beta, inputs.dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

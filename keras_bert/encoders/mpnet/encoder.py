@@ -45,8 +45,7 @@ class DistanceBias(BertLayer):
         self.initializer_range = initializer_range
 
     def build(self, input_shape: Any = None) -> None:
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.table = self.add_weight(name="table", shape=(NUM_BUCKETS, self.num_heads), initializer=initializer)
+        self.table = self.new_weight("table", (NUM_BUCKETS, self.num_heads))
 
     def call(self, ids: Any) -> Any:
         length = ops.shape(ids)[1]

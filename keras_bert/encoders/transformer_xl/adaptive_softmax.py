@@ -28,15 +28,7 @@ class _Clusters(BertLayer):
     def _weights(self, name, shapes):
         """Returns a weight for each shape; None where the shape is None."""
         return [
-            shape
-            and self.add_weight(
-                name=f"{name}_{number}",
-                shape=shape,
-                initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-                # In mixed precision only the gathered rows are cast, not a whole table.
-                autocast=False,
-            )
-            for number, shape in enumerate(shapes)
+            shape and self.new_weight(f"{name}_{number}", shape, autocast=False) for number, shape in enumerate(shapes)
         ]
 
     def _projections(self):
@@ -62,7 +54,7 @@ class AdaptiveEmbeddings(_Clusters):
     """
 
     def build(self, input_ids_shape=None):
-        self.tables = self._weights("table", list(zip(self.sizes, self.widths, strict=True)))
+        self.tables = self._weights("table", zip(self.sizes, self.widths, strict=True))
         self.projections = self._projections()
 
     def call(self, input_ids):

@@ -12,8 +12,7 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import flat_indices_of, vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with_first_last
-from keras_bert.layers.relative_attention import distance_vectors
-from keras_bert.layers.relative_block import RelativeBlock
+from keras_bert.layers.relative_attention import RelativeBlock, distance_vectors
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.bert_layers import make_block
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder, Tokens
