@@ -16,13 +16,10 @@ class CrossAttention(BertLayer):
         num_heads, dropout, attention_dropout, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
 
     Call arguments:
-        hidden: float `[B, T, H]`, the tokens of the target.
+        hidden: float `[B, T, H]`, the tokens of the target. The outputs have this shape.
         source: float `[B, S, H]`, the encoder's vectors of the source.
         source_bias: float `[B, 1, 1, S]`, 0 for tokens and a large negative number for padding.
         training: whether to apply dropout.
-
-    Returns:
-        `[B, T, H]`.
 
     Reference: Vaswani et al., 2017, section 3.2.3; transformers' `BertLayer` with `add_cross_attention`.
     """

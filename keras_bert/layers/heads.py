@@ -1,8 +1,4 @@
-"""The layers on top of the encoder: the pooler, the masked-LM head, the head that finds replaced tokens, and the one
-before the last layers of ModernBERT's tasks.
-
-The next-sentence head and the classifier are single dense layers in their models.
-"""
+"""The layers on top of the encoder. The next-sentence head and the classifier are dense layers in their models."""
 
 import keras
 from keras import ops
@@ -23,10 +19,8 @@ class Pooler(BertLayer):
         has_dense: whether there is a dense layer; otherwise the vectors of the first tokens are returned.
 
     Call arguments:
-        vectors: float `[B, H]`, or `[B, K, H]` for packed rows: the vectors of first tokens.
-
-    Returns:
-        the shape of `vectors`.
+        vectors: float `[B, H]`, or `[B, K, H]` for packed rows: the vectors of first tokens. The outputs have this
+            shape.
 
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
@@ -262,11 +256,8 @@ class PredictionHead(BertLayer):
         norm_bias: whether the LayerNorm has a bias.
 
     Call arguments:
-        hidden: float `[..., H]`: the vectors of rows or of tokens.
+        hidden: float `[..., H]`: the vectors of rows or of tokens. The outputs have this shape.
         training: whether a backward pass follows.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: transformers, `ModernBertPredictionHead`.
     """

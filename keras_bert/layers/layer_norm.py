@@ -19,11 +19,8 @@ class LayerNorm(BertLayer):
         use_bias: whether there is a beta.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`, the shape of the outputs.
         training: whether a backward pass follows. If so, TensorFlow uses a kernel that keeps less for it.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Ba et al., 2016, arXiv 1607.06450.
     """
@@ -59,11 +56,8 @@ class RMSNorm(BertLayer):
         plus_1: whether the scale is `1 + gamma`, where gamma starts at 0.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`, the shape of the outputs.
         training: has no effect.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Zhang and Sennrich, 2019, arXiv 1910.07467; for `plus_1`, google-deepmind/gemma, `_layers.py`.
     """

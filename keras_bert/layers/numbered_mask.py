@@ -110,13 +110,7 @@ def position_ids(input_mask):
     A new sequence starts where the number differs from the last non-zero number before it. So in rows of 0 and 1 the
     position is the column, also with padding on the left.
 
-    Args:
-        input_mask: int32 `[B, S]`.
-
-    Returns:
-        int32 `[B, S]`.
-
-    Example:
+    Example, int32 `[B, S]` -> int32 `[B, S]`:
         [[1, 1, 1, 2, 2, 0],      [[0, 1, 2, 0, 1, 2],
          [0, 0, 1, 1, 1, 1]]  ->   [0, 1, 2, 3, 4, 5]]
     """
@@ -129,13 +123,9 @@ def position_ids(input_mask):
 
 
 def without_left_padding(positions, input_mask):
-    """Returns the positions with those of each row's first sequence counted from its first token.
+    """Returns the result of `position_ids`, with each row's first sequence counted from its first token.
 
-    Args:
-        positions: int32 `[B, S]`, as `position_ids` returns them.
-        input_mask: int32 `[B, S]`.
-
-    Example:
+    Example, each int32 `[B, S]`:
         mask [[0, 0, 1, 1], [1, 2, 2, 0]], positions [[0, 1, 2, 3], [0, 0, 1, 2]]  ->  [[0, 0, 0, 1], [0, 0, 1, 2]]
     """
     columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
@@ -147,9 +137,6 @@ def without_left_padding(positions, input_mask):
 
 def columns_with_first_last(input_mask):
     """Moves the first token of every sequence behind its last token: [CLS] a [SEP] -> a [SEP] [CLS].
-
-    Args:
-        input_mask: int32 `[B, S]`.
 
     Returns:
         two int32 `[B, S]`: the new column of each token, and the old column of the token in each new column; and bool
@@ -210,10 +197,9 @@ def _positions_in_packed_rows(input_mask, columns):
 
 
 def _latest(is_marked, columns, comes_first):
-    """Returns the last marked column that `comes_first`, -1 if there is none: bool `[B, S]` -> int32 `[B, S]`.
+    """Returns the last marked column before each, -1 if there is none: bool `[B, S]` -> int32 `[B, S]`.
 
-    Args:
-        comes_first: `ops.less` or `ops.less_equal`: whether a column itself counts.
+    A column itself counts if `comes_first` is `ops.less_equal` instead of `ops.less`.
     """
     if tensorflow_functions:
         # It has no running maximum for unknown lengths. Each attention head has as many scores as there are pairs.

@@ -20,8 +20,7 @@ def span_boundaries(columns, is_used):
         is_used: bool `[B, P]`; other entries belong to no span.
 
     Returns:
-        int32 `[B, P]` three times: for each masked token the column before its span, the column after it, and the
-        number of the token in the span, from 0.
+        for each token the column before its span, that after it, and its number in the span, each int32 `[B, P]`.
 
     Example:
         columns [[2, 3, 4, 7]] -> left [[1, 1, 1, 6]], right [[5, 5, 5, 8]], numbers [[0, 1, 2, 0]]

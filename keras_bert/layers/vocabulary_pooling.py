@@ -49,10 +49,7 @@ def vocabulary_weights(vectors, mask, table, bias, pooling: str = "max", activat
 def largest_of_tokens(scores, ids, vocab_size: int):
     """Returns the largest score of each token of the vocabulary in a text, float `[B, V]`; 0 where it is not there.
 
-    Args:
-        scores: float `[B, S]`, 0 or more.
-        ids: int `[B, S]`, the tokens that have them.
-        vocab_size: number of tokens V.
+    The tokens `ids`, int `[B, S]`, have the scores, float `[B, S]`, 0 or more.
     """
     num_texts = ops.shape(ids)[0]
     places = ops.expand_dims(ops.arange(num_texts, dtype="int32") * vocab_size, 1) + ops.cast(ids, "int32")

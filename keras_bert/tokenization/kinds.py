@@ -94,14 +94,11 @@ def read_folder(
 
 
 class _Kind(NamedTuple):
-    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own.
-
-    `package` is the one that finds its tokens; "" for our own code.
-    """
+    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own."""
 
     model: str
     files: Sequence[str]
-    package: str = ""
+    package: str = ""  # the one that finds its tokens, if that is not our own code
 
 
 _KINDS = {
@@ -114,11 +111,8 @@ _KINDS = {
 def kind_of_folder(folder: str | os.PathLike, reads_tokenizer_json: bool = True) -> str | None:
     """Returns `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`; None if a folder has no tokenizer.
 
-    The model in `tokenizer.json` and the names of the other files must agree. The reader of the kind refuses a
-    `tokenizer_class` of another one.
-
-    Raises:
-        InputError: they do not, or the model in `tokenizer.json` is of another kind.
+    The model in `tokenizer.json` must be one of these kinds and agree with the names of the other files, otherwise this
+    raises `InputError`. The reader of the kind refuses a `tokenizer_class` of another one.
     """
     found: dict[str, str] = {}
     model = _model_of_tokenizer_json(folder) if reads_tokenizer_json else None

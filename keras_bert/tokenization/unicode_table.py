@@ -129,10 +129,7 @@ def _decomposition_steps() -> dict[int, tuple[int, ...]]:
 
 @functools.cache
 def lowered_points() -> dict[int, tuple[int, ...]]:
-    """Returns code point -> its lower case, if that differs from the code point.
-
-    A capital sigma maps to the small sigma; the final form depends on its neighbours.
-    """
+    """Returns code point -> its lower case, if that differs. That of a final sigma depends on its neighbours."""
     table = {}
     for first, last, value in _items("LOWERED"):
         codes = tuple(int(code, 16) for code in value.split("."))
@@ -143,10 +140,7 @@ def lowered_points() -> dict[int, tuple[int, ...]]:
 
 @functools.cache
 def folded_points() -> dict[int, tuple[int, ...]]:
-    """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
-
-    Marks are not stripped.
-    """
+    """Returns code point -> canonical decomposition of its lower case, marks included, if that differs."""
     lowered, decomposed = lowered_points(), decompositions()
 
     def fold(point: int) -> tuple[int, ...]:

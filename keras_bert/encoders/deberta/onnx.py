@@ -90,10 +90,8 @@ class OnnxDebertaEncoder(OnnxEncoder):
         return super()._attend(layer, query, key, value, bias)
 
     def _projected_distances(self, layer):
-        """Returns the vectors of distances as queries and as keys, `[1, R, H]`; None where scores have no such product.
-
-        They do not depend on the inputs: ONNX Runtime computes them when it loads the file.
-        """
+        """Returns the vectors of distances as queries and as keys, `[1, R, H]`; None where scores do not need them."""
+        # They do not depend on the inputs: ONNX Runtime computes them when it loads the file.
         vectors = self._distance_vectors
         if layer.shares_projections:
             return self._query_key_value(layer, vectors, vectors)[:2]

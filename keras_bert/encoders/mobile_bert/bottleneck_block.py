@@ -16,11 +16,8 @@ class NoNorm(BertLayer):
     """Scales and shifts every vector: `gamma * x + beta`. It needs no mean and no variance.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`, the shape of the outputs.
         training: not used; it is there because `LayerNorm` has it.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3.3.
     """

@@ -17,15 +17,8 @@ from keras_bert.layers.transformer_block import TransformerBlock
 def rotary_frequencies(head_size: int, theta: float, factor: float = 1.0) -> np.ndarray:
     """Returns the angles of position 1, float32 `[D / 2]`: component i is `1 / theta ** (2 i / D)`.
 
-    With a factor f, it is `1 / (f theta) ** (2 i / D) / f ** (2 / D)` (NTK scaling, at every length).
-
-    They are computed in float32 in models of every dtype, as in transformers: models were trained with these rounded
-    angles.
-
-    Args:
-        head_size: D, an even number.
-        theta: the base of the wavelengths.
-        factor: f.
+    With a factor f, it is `1 / (f theta) ** (2 i / D) / f ** (2 / D)` (NTK scaling, at every length). They are computed
+    in float32 in models of every dtype, as in transformers: models were trained with these rounded angles.
 
     Reference: Su et al., 2021, arXiv 2104.09864, section 3.3; for f, Alibaba-NLP/new-impl, `modeling.py`.
     """
@@ -35,12 +28,7 @@ def rotary_frequencies(head_size: int, theta: float, factor: float = 1.0) -> np.
 
 
 def rotary_angles(positions, frequencies):
-    """Returns the cosines and sines of rotary positions, each float32 `[B, 1, S, D / 2]`.
-
-    Args:
-        positions: int `[B, S]`.
-        frequencies: float32 `[D / 2]`, see `rotary_frequencies`.
-    """
+    """Returns the cosines and sines of positions, int `[B, S]` and float32 `[D / 2]` -> float32 `[B, 1, S, D / 2]`."""
     angles = ops.cast(ops.expand_dims(positions, 2), "float32") * frequencies
     return tuple(ops.expand_dims(part, 1) for part in (ops.cos(angles), ops.sin(angles)))
 

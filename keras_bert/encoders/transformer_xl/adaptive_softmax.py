@@ -11,8 +11,7 @@ class _Clusters(BertLayer):
     """The settings of both layers.
 
     Args:
-        sizes: for each cluster of token ids, in their order, the number of ids.
-        widths: the widths of their embeddings.
+        sizes, widths: for each cluster of token ids, in their order, the number of ids and the width of embeddings.
         hidden_size: H, the width of the vectors of the model.
         is_projected: for each cluster, whether this layer has a matrix `[width, H]` for it.
         initializer_range: standard deviation of the initial tables and matrices.

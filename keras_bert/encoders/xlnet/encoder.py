@@ -213,7 +213,7 @@ class XLNetEncoder(Encoder):
             token_vectors: float `[B, S, H]`, used instead of the embeddings of `ids`.
 
         Returns:
-            the states and attentions of the first stream, and the outputs of the second stream, `[B, P, H]`.
+            the states of the first stream, and the outputs of the second stream, `[B, P, H]`.
         """
         hidden = self.embeddings(ids, training=training, token_vectors=token_vectors)
         length, num_keys = ops.shape(ids)[1], ops.shape(bias)[3]
@@ -234,16 +234,11 @@ class XLNetEncoder(Encoder):
             inputs = (hidden, query_bias, distances, is_other_of_queries, remembered, query_columns, None, queries)
             queries = run_queries(block, *inputs, training=training, return_attention=False)
 
-        states, attentions = run_blocks(
-            self.blocks,
-            hidden,
-            inputs,
-            training,
-            self.gradient_checkpointing,
-            self.output_attentions,
-            before_block=None if queries is None else run_second_stream,
+        before_block = None if queries is None else run_second_stream
+        states, _ = run_blocks(
+            self.blocks, hidden, inputs, training, self.gradient_checkpointing, before_block=before_block
         )
-        return _Streams(states, attentions, queries)
+        return _Streams(states, queries)
 
     def _relative_inputs(self, segments, key_segments, bias, training) -> tuple:
         """Returns the bias, the vectors of the distances, and which keys have another segment than the query."""
@@ -292,10 +287,7 @@ class _Memory(NamedTuple):
         return ops.concatenate([ops.broadcast_to(of_memory, shape), bias], axis=3)
 
     def following(self, states: list, reuse_len) -> dict:
-        """Returns the memory after the first `reuse_len` tokens, `[B, 1]`, of a row with these layers' inputs.
-
-        Reference: zihangdai/xlnet `modeling.py`, `_cache_mem`.
-        """
+        """Returns the memory after the first `reuse_len` tokens, `[B, 1]`, as `_cache_mem` of zihangdai/xlnet does."""
         columns = ops.cast(reuse_len, "int32") + ops.arange(ops.shape(self.mask)[1], dtype="int32")
         known = ops.concatenate([self.mask, ops.ones_like(states[0][:, :, 0], dtype=self.mask.dtype)], axis=1)
         vectors = [
@@ -312,7 +304,6 @@ class _Streams(NamedTuple):
     """See `XLNetEncoder.streams`."""
 
     states: list
-    attentions: list
     queries: Any
 
 
@@ -323,7 +314,7 @@ def order_bias(order, is_target):
     a rank knows itself and those of lower ranks.
 
     Args:
-        order: int `[B, S]`, the rank of each token; -1: it is not predicted, and all others know it.
+        order: int `[B, S]`, the rank of each token; -1: it has none.
         is_target: bool `[B, S]`, whether a token is to be predicted.
 
     Returns:
