@@ -172,14 +172,10 @@ class QueryHead(VocabularyHead):
     """Scores every token of the vocabulary for vectors of XLNet's second stream: their products with the token
     embeddings, plus a bias for each token.
 
-    Args:
-        vocab_size: number of tokens.
-        initializer_range: standard deviation of the initial `mask_embedding`.
-
     Attributes:
-        mask_embedding: `[H]`, the vector with which the second stream begins.
+        mask_embedding: `[H]`, the vector with which the second stream begins; `initializer_range` is for it.
 
-    Call arguments, returns: as for `MaskedLanguageModelHead`.
+    Arguments, call arguments and outputs: as for `MaskedLanguageModelHead`.
 
     Reference: zihangdai/xlnet `modeling.py`, `lm_loss`, and `mask_emb` in `transformer_xl`.
     """

@@ -17,15 +17,10 @@ MASKED = -30000.0
 
 
 class SequenceNumbers(NamedTuple):
-    """Who may attend to whom, instead of the bias that `attention_bias` returns: without a number for every pair.
+    """Who may attend to whom, instead of the bias that `attention_bias` returns: without a number for every pair."""
 
-    Attributes:
-        queries: int `[B, F]`, the numbers of the tokens that attend; None: all do.
-        keys: int `[B, S]`, the numbers of all tokens.
-    """
-
-    queries: Any
-    keys: Any
+    queries: Any  # int `[B, F]`, the numbers of the tokens that attend; None: all do
+    keys: Any  # int `[B, S]`, the numbers of all tokens
 
 
 def attention_bias(input_mask, query_mask=None):

@@ -82,10 +82,7 @@ class RelativeAttention(SelfAttention):
             segments.
         memory: float `[B, M, H]`: inputs of this layer for the tokens before the row. It gets no gradient.
         query_columns: int `[B, F]`, the columns where the query tokens stand; needed with `query_tokens`.
-        flat_indices, query_tokens, training, return_attention: as for `SelfAttention`.
-
-    Returns:
-        as `SelfAttention`.
+        flat_indices, query_tokens, training, return_attention, and what is returned: as for `SelfAttention`.
 
     Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237, section 2.5.
     """
@@ -183,10 +180,7 @@ class RelativeBlock(TransformerBlock):
     Call arguments:
         hidden, attention_bias, distances, is_other_segment, memory, query_columns, query_tokens: as for
             `RelativeAttention`. Only the vectors of the query tokens are returned.
-        flat_indices, training, return_attention: as for `TransformerBlock`.
-
-    Returns:
-        as `TransformerBlock`.
+        flat_indices, training, return_attention, and what is returned: as for `TransformerBlock`.
 
     Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet
     `modeling.py`, `two_stream_rel_attn`, `rel_multihead_attn` and `positionwise_ffn`.

@@ -13,11 +13,8 @@ class TokenEmbeddings(EmbeddingTable):
     """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:
-        vocab_size: number of rows of the table.
-        hidden_size: its width.
-        dropout: fraction of the outputs that become 0 in training.
+        vocab_size, hidden_size, dropout, initializer_range: as for `BertEmbeddings`.
         layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm.
-        initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
         num_segments: number of rows of a table of segments; 0: there is none.
         scale: the factor of the token embeddings.

@@ -75,10 +75,7 @@ def _largest_products(vectors, is_token, table, training=False):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenPresence(BertLayer):
-    """A weight for each token of the vocabulary, which a text gets for the tokens that it has.
-
-    Args:
-        vocab_size: number of tokens V.
+    """A weight for each of the `vocab_size` tokens V, which a text gets for the tokens that it has.
 
     Call arguments:
         ids: int `[B, S]`, rows of one text each. Their first and their last token, [CLS] and [SEP], do not count.

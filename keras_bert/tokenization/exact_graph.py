@@ -60,18 +60,12 @@ class CodePointReplacements(tf.Module):
 
 
 class Sources(NamedTuple):
-    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts.
+    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts."""
 
-    Attributes:
-        places: int32 `(parts,)`, where each part begins in the normalised texts.
-        starts, ends: int32 `(parts,)`, its source.
-        is_changed: bool `(parts,)`, whether it differs from its source.
-    """
-
-    places: tf.Tensor
-    starts: tf.Tensor
+    places: tf.Tensor  # int32 `(parts,)`, where each part begins in the normalised texts
+    starts: tf.Tensor  # int32 `(parts,)`, where its source starts
     ends: tf.Tensor
-    is_changed: tf.Tensor
+    is_changed: tf.Tensor  # bool `(parts,)`, whether it differs from its source
 
     def of_spans(self, starts, ends) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the sources of spans of the normalised texts. An empty span stays empty."""
@@ -112,10 +106,9 @@ class ExactTokenizer(tf.Module):
         self._folded = CodePointReplacements(rules.changed_points())
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Tokenizes strings of shape `(rows,)`.
+        """Tokenizes strings `(rows,)`.
 
-        Returns:
-            ids int32 `(pieces,)`, row splits int64 `(rows + 1,)`, starts and ends int64 `(pieces,)`.
+        Returns ids int32 `(pieces,)`, row splits int64 `(rows + 1,)`, starts and ends int64 `(pieces,)`.
         """
         points, starts, ends, tokens, rows = self._normalized_characters(texts, keeps_space=False)
         properties = self._properties(points)

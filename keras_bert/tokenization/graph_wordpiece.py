@@ -123,11 +123,7 @@ class StandIns:
 
     The op asks the server's ICU where words end. ICUs of other Unicode versions would end words at code points that
     Unicode 14.0 does not know, so the op sees other code points in their places: a code point of the vocabulary has its
-    own stand-in, all others have `UNKNOWN`, which is in no token.
-
-    Args:
-        ids: token -> id, of the tokens that words are cut into.
-        chinese_chars: whether every CJK ideograph is a word.
+    own stand-in, all others have `UNKNOWN`, which is in no token. `ids` are those of tokens that words are cut into.
     """
 
     UNKNOWN = STAND_INS[0]
@@ -209,7 +205,7 @@ def added_tokens_of(tokenizer: WordPieceTokenizer, exact: ExactTokenizer) -> Gra
 
 
 def _next_source(sources: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
-    """Returns the end of each byte's source, the next position that differs: [0, 0, 3, 4] -> 3 for the indices 0 and 1."""
+    """Returns the end of each byte's source, the next position that differs: [0, 0, 3, 4] -> 3 for the first two."""
     is_new = changes(sources.values)
     (distinct,) = flagged(is_new, sources.values)
     return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), indices))

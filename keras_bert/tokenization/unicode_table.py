@@ -164,19 +164,12 @@ def is_cjk(point: int) -> bool:
 
 
 class TextRules(NamedTuple):
-    """How a text becomes words.
-
-    Attributes:
-        lower_case: whether it is lower-cased.
-        strip_accents: whether it is decomposed and non-spacing marks are dropped.
-        chinese_chars: whether every CJK ideograph is a word.
-        max_characters: a word with more characters is unknown.
-    """
+    """How a text becomes words."""
 
     lower_case: bool
-    strip_accents: bool
-    chinese_chars: bool = True
-    max_characters: int = MAX_CHARACTERS_PER_WORD
+    strip_accents: bool  # whether it is decomposed and non-spacing marks are dropped
+    chinese_chars: bool = True  # whether every CJK ideograph is a word
+    max_characters: int = MAX_CHARACTERS_PER_WORD  # a word with more characters is unknown
 
     def changed_points(self) -> dict[int, tuple[int, ...]]:
         """Returns code point -> its replacement, if that differs. Marks are not dropped."""
@@ -185,5 +178,4 @@ class TextRules(NamedTuple):
         return folded_points() if self.lower_case else decompositions()
 
     def dropped_marks(self) -> frozenset[int]:
-        """Returns the marks that are dropped."""
         return nonspacing_marks() if self.strip_accents else frozenset()

@@ -39,10 +39,7 @@ class DisentangledAttention(SelfAttention):
         distance_vectors: float `[R, H]`. It gets a gradient.
         distance_rows: int `[2 S + 1]`, the rows in it of the distances S, S - 1, ..., -S.
         sequences: int32 `[B, S]`, 0 for padding.
-        flat_indices, training, return_attention: as for `SelfAttention`.
-
-    Returns:
-        as `SelfAttention`.
+        flat_indices, training, return_attention, and what is returned: as for `SelfAttention`.
 
     Reference: He et al., 2020, arXiv 2006.03654, section 3.1. Here the products are with the rows of distances that
     occur, and are moved to the keys as in Dai et al., 2019, appendix B: nothing of the size of the scores is gathered.
@@ -133,10 +130,7 @@ class DisentangledBlock(TransformerBlock):
         sequences: int32 `[B, S]`, the number of each token's sequence. For the convolution, a neighbour of another
             sequence counts as zeros. Its sums are 0 where the number is 0: for padding.
         query_columns: None: the attention runs for all tokens.
-        flat_indices, training, return_attention: as for `TransformerBlock`.
-
-    Returns:
-        as `TransformerBlock`.
+        flat_indices, training, return_attention, and what is returned: as for `TransformerBlock`.
 
     Reference: He et al., 2020, arXiv 2006.03654; transformers, `models/deberta_v2/modeling_deberta_v2.py`, `ConvLayer`.
     """

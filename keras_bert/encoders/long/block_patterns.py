@@ -17,19 +17,12 @@ _RANGE_OF_THE_PAPER = 1024
 
 
 class SlidingWindows(NamedTuple):
-    """The pattern of a layer with sliding windows and global tokens.
+    """The pattern of a layer with sliding windows and global tokens."""
 
-    Attributes:
-        bias: float `[B, C, 1, b, G + 3 b]`, for blocks of b tokens and the keys of `neighbouring_blocks`.
-        global_columns: int32 `[B, G]`, the columns of the global tokens; column 0 where a row has fewer.
-        global_numbers: int32 `[B, S]`: n if the token is the n-th global one, counted from 0; -1 for others.
-        key_bias: float `[B, 1, 1, S]`, for global tokens, which attend to all tokens.
-    """
-
-    bias: Any
-    global_columns: Any
-    global_numbers: Any
-    key_bias: Any
+    bias: Any  # float `[B, C, 1, b, G + 3 b]`, for blocks of b tokens and the keys of `neighbouring_blocks`
+    global_columns: Any  # int32 `[B, G]`, the columns of the global tokens; column 0 where a row has fewer
+    global_numbers: Any  # int32 `[B, S]`: n if the token is the n-th global one, counted from 0; -1 for others
+    key_bias: Any  # float `[B, 1, 1, S]`, for global tokens, which attend to all tokens
 
     @property
     def block_size(self):
@@ -37,19 +30,12 @@ class SlidingWindows(NamedTuple):
 
 
 class SparseBlocks(NamedTuple):
-    """The pattern of a layer with sparse blocks.
+    """The pattern of a layer with sparse blocks."""
 
-    Attributes:
-        numbers: int32 `[B, C, N, M]`, for every block and head the blocks that it attends to; -1 for none.
-        bias: float `[B, C, N, 1, M b]`, for the keys of `chosen_blocks`.
-        last_block: int32 `[B, 1]`, the number of the last block of each row that has tokens.
-        key_bias: float `[B, 1, 1, C b]`, for the first and the last block, which attend to all tokens.
-    """
-
-    numbers: Any
-    bias: Any
-    last_block: Any
-    key_bias: Any
+    numbers: Any  # int32 `[B, C, N, M]`, for every block and head the blocks that it attends to; -1 for none
+    bias: Any  # float `[B, C, N, 1, M b]`, for the keys of `chosen_blocks`
+    last_block: Any  # int32 `[B, 1]`, the number of the last block of each row that has tokens
+    key_bias: Any  # float `[B, 1, 1, C b]`, for the first and the last block, which attend to all tokens
 
     @property
     def block_size(self):

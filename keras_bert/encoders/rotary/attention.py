@@ -34,17 +34,11 @@ def rotary_angles(positions, frequencies):
 
 
 class LocalBias(NamedTuple):
-    """The bias of local attention in two forms, for rows whose length is known only when the graph runs.
+    """The bias of local attention in two forms, for rows whose length is known only when the graph runs."""
 
-    Attributes:
-        rows: `[B, 1, S, S]`, for attention between all tokens of a row; not used in long rows.
-        windows: `[B, C, 1, b, 3 b]`, see `numbered_mask.window_bias`, for long rows.
-        is_long: a bool tensor.
-    """
-
-    rows: Any
-    windows: Any
-    is_long: Any
+    rows: Any  # `[B, 1, S, S]`, for attention between all tokens of a row; not used in long rows
+    windows: Any  # `[B, C, 1, b, 3 b]`, see `numbered_mask.window_bias`, for long rows
+    is_long: Any  # a bool tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -69,10 +63,7 @@ class RotaryAttention(SelfAttention):
             tokens that attend to their neighbours, see `numbered_mask.window_bias`; a `LocalBias`; `SequenceNumbers`.
         cosines, sines: float `[B, 1, S, D / 2]`, see `rotary_angles`.
         query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do, and F = S.
-        flat_indices, training, return_attention: as for `SelfAttention`.
-
-    Returns:
-        as `SelfAttention`.
+        flat_indices, training, return_attention, and what is returned: as for `SelfAttention`.
 
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Ainslie et al., 2023, arXiv 2305.13245, for shared
     keys and values.

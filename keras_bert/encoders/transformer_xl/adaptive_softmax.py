@@ -37,10 +37,7 @@ class _Clusters(BertLayer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AdaptiveEmbeddings(_Clusters):
-    """Turns token ids into vectors; each cluster of ids has a table of its own width.
-
-    Args:
-        as for `_Clusters`.
+    """Turns token ids into vectors; each cluster of ids has a table of its own width. `_Clusters` has its arguments.
 
     Call arguments:
         input_ids: int `[B, S]`.
@@ -77,9 +74,7 @@ class AdaptiveSoftmax(_Clusters):
     """Log-probabilities of tokens: those of the first cluster and of the other clusters, times those within a cluster.
 
     The tables are those of `AdaptiveEmbeddings`, and so are the projections of clusters that have none here.
-
-    Args:
-        as for `_Clusters`.
+    `_Clusters` has its arguments.
 
     Call arguments:
         vectors: float `[T, H]`.

@@ -41,13 +41,6 @@ class XLNetEncoder(Encoder):
     Returns:
         dictionary, as `BertEncoder` returns it. `pooled_output` is made from the first token that is not padding.
 
-    Example:
-        >>> encoder = XLNetEncoder(BertConfig.from_size("xlnet-base", vocab_size=100, num_hidden_layers=2))
-        >>> ids = np.array([[3, 17, 43, 4, 5]])
-        >>> outputs = encoder({"input_ids": ids, "input_mask": ids != 5, "segment_ids": 0 * ids})
-        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        (TensorShape([1, 5, 768]), TensorShape([1, 768]))
-
     Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `transformer_xl`.
     """
 
@@ -258,17 +251,11 @@ def _is_other(segments, key_segments):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class XLNetTokens(Tokens):
-    """The inputs of an `XLNetEncoder`. `ids`, `segments`, `sequences` and `vectors` are in XLNet's order of columns.
+    """The inputs of an `XLNetEncoder`. `ids`, `segments`, `sequences` and `vectors` are in XLNet's order of columns."""
 
-    Attributes:
-        columns: int32 `[B, S]`, the column in XLNet's order of each column of the inputs.
-        origins: int32 `[B, S]`, the column of the inputs of each column in XLNet's order.
-        first: int32 `[B, K]`, the columns of the inputs where the sequences begin; K = 1 if rows are not packed.
-    """
-
-    columns: Any
-    origins: Any
-    first: Any
+    columns: Any  # int32 `[B, S]`, the column in XLNet's order of each column of the inputs
+    origins: Any  # int32 `[B, S]`, the column of the inputs of each column in XLNet's order
+    first: Any  # int32 `[B, K]`, the columns of the inputs where the sequences begin; K = 1 if rows are not packed
 
 
 class _Memory(NamedTuple):

@@ -167,12 +167,7 @@ FAMILY = Family(
         pooler_act_heads=None,
         first_token_is_last=True,
         keys=_KEYS,
-        defaults={
-            "hidden_size": 1024,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 16,
-            "intermediate_size": 4096,
-        },
+        defaults={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
         more=KnownKeys(
             used=("d_head",),
             harmless=(
