@@ -49,7 +49,7 @@ class StreamMemory:
 
     Args:
         strategy: the tf.distribute strategy of the model.
-        num_streams: rows in a batch of all devices together; a multiple of their number.
+        num_streams: rows in a batch of all devices together; a multiple of their number, else `InputError`.
         shape: `(L, M, H)`: layers, tokens and hidden size.
         dtype: dtype of the vectors.
 

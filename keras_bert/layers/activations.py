@@ -51,6 +51,6 @@ class ActivatedDense(keras.layers.Dense):
 
 
 def hidden_activation(name: str) -> Callable:
-    """Returns the activation with this name as `function(values, training=False)`; without one, raises `InputError`."""
+    """Returns the activation as `function(values, training=False)`. Raises `InputError` if none has this name."""
     check_choice("hidden_act", name, tuple(_ACTIVATIONS))
     return _ACTIVATIONS[name]

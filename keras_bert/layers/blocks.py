@@ -24,8 +24,8 @@ def block_attention(query, keys, values, bias, attention):
 def neighbouring_blocks(blocks, shared=None):
     """Gathers for every block: the shared vectors, the block before it, itself, and the block after it.
 
-    `[B, C, N, b, D]`, and `[B, N, G, D]` for all blocks of a row, -> `[B, C, N, G + 3 b, D]`. Before the first block
-    and after the last one there are zeros.
+    `[B, C, N, b, D]` and the shared ones of a row, `[B, N, G, D]` -> `[B, C, N, G + 3 b, D]`. Without shared ones, G is
+    0. Before the first block and after the last one there are zeros.
     """
     if shared is None:
         return ops.concatenate(_around(blocks), axis=3)

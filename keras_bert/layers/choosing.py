@@ -25,9 +25,9 @@ def attention_for(training: bool):
 
 
 def reads_numbers(block, length, training: bool) -> bool:
-    """Returns whether the attention of a block gets `SequenceNumbers` instead of a bias, for rows of an int length.
+    """Returns whether the attention of a block gets `SequenceNumbers` instead of a bias. Its rows need an int length.
 
-    Never on TensorFlow.
+    It never does on TensorFlow.
     """
     attention = getattr(block, "attention", None)
     if not numbered_attention or not getattr(attention, "takes_numbers", False) or not isinstance(length, int):

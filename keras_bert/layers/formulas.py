@@ -101,7 +101,7 @@ def draw_kept(shape, rate: float, seed_generator):
 
 
 def dropout(values, is_kept, scale):
-    """Returns `values * scale` where `is_kept` is true, and 0 elsewhere: the results of `draw_kept` for this shape.
+    """Returns `values * scale` where `is_kept` is true, and 0 elsewhere; `draw_kept` returns both for this shape.
 
     Reference: Srivastava et al., 2014.
     """

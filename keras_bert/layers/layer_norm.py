@@ -19,7 +19,7 @@ class LayerNorm(BertLayer):
         use_bias: whether there is a beta.
 
     Call arguments:
-        inputs: float `[..., H]`, the shape of the outputs.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: whether a backward pass follows. If so, TensorFlow uses a kernel that keeps less for it.
 
     Reference: Ba et al., 2016, arXiv 1607.06450.
@@ -56,7 +56,7 @@ class RMSNorm(BertLayer):
         plus_1: whether the scale is `1 + gamma`, where gamma starts at 0.
 
     Call arguments:
-        inputs: float `[..., H]`, the shape of the outputs.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: has no effect.
 
     Reference: Zhang and Sennrich, 2019, arXiv 1910.07467; for `plus_1`, google-deepmind/gemma, `_layers.py`.

@@ -24,7 +24,7 @@ def draw_tokens(logits, temperature: float, seed):
 
 
 def put_tokens(ids, columns, tokens, is_used):
-    """Returns rows, int32 `[B, S]`, with these tokens in these columns, int32 `[B, P]`, as far as they `is_used`.
+    """Returns rows, int32 `[B, S]`, with tokens put into columns, each int32 `[B, P]`, where `is_used`, bool, is true.
 
     Example:
         ids [[2, 7, 8, 3]], columns [[2, 0]], tokens [[9, 0]], is_used [[True, False]] -> [[2, 7, 9, 3]]

@@ -111,7 +111,7 @@ def rows_of_distances(num_buckets: int, longest: int) -> np.ndarray:
     """Returns the rows of the distances -longest, ..., longest in the table: int32 `[2 * longest + 1]`.
 
     There are `num_buckets` on each side. Distances of up to half of it have a bucket each, and the others get wider in
-    equal steps of the logarithm. If it is not above 0, each distance has a bucket.
+    equal steps of the logarithm. If it is not above 0, each distance has a bucket. Longer ones count as `longest`.
 
     Example:
         >>> rows_of_distances(num_buckets=4, longest=10).tolist()

@@ -16,7 +16,7 @@ class NoNorm(BertLayer):
     """Scales and shifts every vector: `gamma * x + beta`. It needs no mean and no variance.
 
     Call arguments:
-        inputs: float `[..., H]`, the shape of the outputs.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: not used; it is there because `LayerNorm` has it.
 
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3.3.

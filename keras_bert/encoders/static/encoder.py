@@ -64,7 +64,7 @@ class StaticEncoder(Encoder):
         return has_next * ops.cast(ops.arange(ops.shape(is_token)[1]) > 0, "int32")
 
     def mean_vectors(self, ids):
-        """Returns the mean vectors of texts without [CLS] and [SEP]: ragged int32 `[B, None]` -> `[B, H]`, 0 if empty."""
+        """Returns the mean vectors of texts without [CLS] and [SEP], or 0: ragged int32 `[B, None]` -> `[B, H]`."""
         means = tensorflow_functions.mean_rows(self.embeddings.token_embeddings, ids)
         return ops.cast(means, self.compute_dtype)
 
