@@ -50,10 +50,7 @@ def _in_generator(row: Weight, google: str) -> Weight:
 
 
 def _with_summary(values: Mapping, file: str) -> Mapping:
-    """Returns the values with the activation of the pooler of an ElectraForMultipleChoice.
-
-    Its settings are named `summary_*`. Other classes of ELECTRA do not read them.
-    """
+    """Returns the values with the pooler's activation of an ElectraForMultipleChoice: only it reads `summary_*`."""
     if not "".join(strings(values, "architectures", file)[:1]).endswith("ForMultipleChoice"):
         return values
     settings = {name: value for name, value in values.items() if name.startswith("summary_")}
@@ -78,21 +75,14 @@ def _to_google(config: BertConfig) -> dict:
 
 
 def _of_generator(variables: Mapping) -> set[str]:
-    """Returns the names of the generator's variables, unless it was trained without a discriminator.
-
-    Then it has no encoder of its own.
-    """
+    """Returns the names of the generator's variables; none if it was trained alone, without an encoder of its own."""
     if not any(name.startswith("generator/") for name in variables):
         return set()
     return {name for name in variables if name.startswith(("generator/", "generator_predictions/"))}
 
 
 def _sizes_of_shapes(folder: str, variables: Mapping[str, form.StoredTensor]) -> dict:
-    """Derives the sizes of an ELECTRA from its shapes. All published ELECTRAs have attention heads of size 64.
-
-    Raises:
-        InputError: a variable is missing or has other axes, or the hidden size is not divisible by 64.
-    """
+    """Derives the sizes of an ELECTRA from its shapes. All published ELECTRAs have attention heads of size 64."""
     layers = [re.fullmatch(r"electra/encoder/layer_(\d+)/.*", name) for name in variables]
     try:
         vocab_size, embedding_size = variables["electra/embeddings/word_embeddings"].shape

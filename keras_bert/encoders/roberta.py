@@ -53,12 +53,7 @@ FAMILY = Family(
         classes="Roberta",
         prefix="roberta",
         **heads_of("roberta"),
-        defaults={
-            "vocab_size": 50265,
-            "max_position_embeddings": 512,
-            "type_vocab_size": 2,
-            "layer_norm_eps": 1e-12,
-        },
+        defaults={"vocab_size": 50265, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     ),
     keras_hub=KerasHub("RobertaBackbone", {"hidden_act": "gelu_erf"}, has_segments=False, has_pooler=False),
 )

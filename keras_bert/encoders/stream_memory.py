@@ -49,15 +49,12 @@ class StreamMemory:
 
     Args:
         strategy: the tf.distribute strategy of the model.
-        num_streams: rows in a batch of all devices together.
+        num_streams: rows in a batch of all devices together; a multiple of their number, else `InputError`.
         shape: `(L, M, H)`: layers, tokens and hidden size.
         dtype: dtype of the vectors.
 
     Attributes:
         variables: the rows of all devices, as a checkpoint stores them.
-
-    Raises:
-        InputError: the devices cannot share the rows evenly.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, num_streams: int, shape: tuple[int, int, int], dtype: str):

@@ -8,8 +8,7 @@ attention.py            multi-head self-attention
 cross_attention.py      attention of a decoder to a source
 transformer_block.py    one layer of the encoder
 token_embeddings.py     token embeddings without positions
-relative_attention.py   multi-head self-attention with relative positions, segments and a memory
-relative_block.py       one layer with relative positions and a memory
+relative_attention.py   multi-head self-attention with relative positions, segments and a memory, and a layer with it
 activations.py          exact GELU, its tanh approximation, and the other activations
 layer_norm.py           LayerNorm and RMSNorm
 dropout.py              dropout that draws 16 random bits per number

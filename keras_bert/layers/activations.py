@@ -32,14 +32,8 @@ class ActivatedDense(keras.layers.Dense):
         **arguments: further arguments of `keras.layers.Dense`.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`; the outputs are `[..., units]`.
         training: whether a backward pass follows.
-
-    Returns:
-        float `[..., units]`.
-
-    Raises:
-        InputError: there is no activation of that name.
     """
 
     def __init__(self, units, activation_name, **arguments):
@@ -57,10 +51,6 @@ class ActivatedDense(keras.layers.Dense):
 
 
 def hidden_activation(name: str) -> Callable:
-    """Returns the activation with this name as `function(values, training=False)`.
-
-    Raises:
-        InputError: there is no activation of that name.
-    """
+    """Returns the activation as `function(values, training=False)`. Raises `InputError` if none has this name."""
     check_choice("hidden_act", name, tuple(_ACTIVATIONS))
     return _ACTIVATIONS[name]

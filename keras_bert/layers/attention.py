@@ -16,14 +16,9 @@ SCORES = "scores"
 
 
 def products_of_heads(vectors, matrices):
-    """Returns the products of the vectors of each head with its matrix.
+    """Returns the products of the vectors of each head with its matrix: `[B, N, S, D]`, `[N, D, T]` -> `[B, N, S, T]`.
 
-    Args:
-        vectors: float `[B, N, S, D]`.
-        matrices: float `[N, D, T]`. N must be known when the graph is made.
-
-    Returns:
-        `[B, N, S, T]`.
+    N must be known when the graph is made.
     """
     if matrices.shape[0] > 1:
         return ops.matmul(vectors, matrices)
@@ -132,12 +127,9 @@ class SelfAttention(BertLayer):
         return tuple(self._split(dense(flat), batch_size, length, False) for dense in (self.key, self.value))
 
     def attend_to(self, query_tokens, key, value, attention_bias):
-        """As `call` in inference, with keys and values that were computed before.
+        """As `call` in inference, for `[B, F, H]` query tokens, with the key and value that `keys_and_values` returned.
 
-        Args:
-            query_tokens: float `[B, F, H]`.
-            key, value: `[B, N, S, D]`, as `keys_and_values` returns them.
-            attention_bias: float `[B, 1, F, S]`, or with 1 instead of B or F.
+        The bias is `[B, 1, F, S]`, or has 1 instead of B or F.
         """
         batch_size, num_queries, _ = shape = ops.shape(query_tokens)
         query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size))) * self.head_size**-0.5
@@ -145,10 +137,11 @@ class SelfAttention(BertLayer):
         gathered = attention_for(training=False)(query, key, value, attention_bias)
         return self._project(gathered, (batch_size, self.num_heads, num_queries), shape, None, False)
 
-    def _split(self, vectors, batch_size, length, training):
-        """Splits vectors into heads: `[B * S, H]` -> `[B, N, S, D]`."""
-        heads = ops.reshape(vectors, (-1, length, self.num_heads, self.head_size))
-        return layouts_for(training).swap_middle_axes(heads, (batch_size, length, self.num_heads))
+    def _split(self, vectors, batch_size, length, training, num_heads=None):
+        """Splits vectors into heads: `[B * S, N * D]` -> `[B, N, S, D]`."""
+        num_heads = num_heads or self.num_heads
+        heads = ops.reshape(vectors, (-1, length, num_heads, self.head_size))
+        return layouts_for(training).swap_middle_axes(heads, (batch_size, length, num_heads))
 
     def _attend(self, query, key, value, bias, sizes, training, return_attention):
         """Returns the outputs of the heads `[B, N, F, D]`, and the probabilities or, if not asked for, None."""

@@ -45,6 +45,14 @@ class BertLayer(keras.layers.Layer):
             dense.build((None, inputs))
         return dense
 
+    def new_weight(self, name: str, shape: tuple[int, ...], autocast: bool = True) -> Any:
+        """Returns a weight with random numbers of the standard deviation `self.initializer_range`.
+
+        Without `autocast`, only the rows that are gathered of a table are cast in mixed precision.
+        """
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=autocast)
+
     def get_config(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self._argument_names() if name not in self.not_in_config}
         rates = {name: value.rate for name, value in values.items() if isinstance(value, Dropout)}

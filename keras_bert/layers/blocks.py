@@ -24,21 +24,26 @@ def block_attention(query, keys, values, bias, attention):
 def neighbouring_blocks(blocks, shared=None):
     """Gathers for every block: the shared vectors, the block before it, itself, and the block after it.
 
-    Args:
-        blocks: `[B, C, N, b, D]`.
-        shared: `[B, N, G, D]`, which all blocks of the row get; None: there are none, and G = 0.
-
-    Returns:
-        `[B, C, N, G + 3 b, D]`. Before the first block and after the last one there are zeros.
+    `[B, C, N, b, D]` and the shared ones of a row, `[B, N, G, D]` -> `[B, C, N, G + 3 b, D]`. Without shared ones, G is
+    0. Before the first block and after the last one there are zeros.
     """
-    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0], [0, 0], [0, 0]])
-    around = [padded[:, :-2], blocks, padded[:, 2:]]
     if shared is None:
-        return ops.concatenate(around, axis=3)
+        return ops.concatenate(_around(blocks), axis=3)
     num_blocks = ops.shape(blocks)[1]
     shape = ops.shape(shared)
     shared = ops.broadcast_to(ops.expand_dims(shared, 1), (shape[0], num_blocks, *shape[1:]))
-    return ops.concatenate([shared, *around], axis=3)
+    return ops.concatenate([shared, *_around(blocks)], axis=3)
+
+
+def with_neighbours(rows):
+    """Joins each block with those beside it: `[B, C, b]` -> `[B, C, 3 b]`. Beside the first and the last are zeros."""
+    return ops.concatenate(_around(rows), axis=2)
+
+
+def _around(blocks):
+    """Returns the block before each, the blocks themselves, and the block after each."""
+    padded = ops.pad(blocks, [[0, 0], [1, 1], *[[0, 0]] * (len(blocks.shape) - 2)])
+    return [padded[:, :-2], blocks, padded[:, 2:]]
 
 
 def in_blocks(rows, block_size: int):

@@ -25,12 +25,9 @@ def attention_for(training: bool):
 
 
 def reads_numbers(block, length, training: bool) -> bool:
-    """Returns whether the attention of a block gets `SequenceNumbers` instead of a bias; never on TensorFlow.
+    """Returns whether the attention of a block gets `SequenceNumbers` instead of a bias. Its rows need an int length.
 
-    Args:
-        block: a layer of an encoder.
-        length: S, the number of tokens in a row; it chooses only if it is an int.
-        training: whether a backward pass follows.
+    It never does on TensorFlow.
     """
     attention = getattr(block, "attention", None)
     if not numbered_attention or not getattr(attention, "takes_numbers", False) or not isinstance(length, int):

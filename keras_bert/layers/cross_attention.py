@@ -13,20 +13,13 @@ class CrossAttention(BertLayer):
     """The part of a decoder's layer that reads the source: attention, then a residual sum and a LayerNorm.
 
     Args:
-        num_heads: number of attention heads.
-        dropout: fraction of the outputs of the attention that become 0 in training.
-        attention_dropout: fraction of the attention probabilities that become 0 in training.
-        layer_norm_epsilon: added to the variance in LayerNorm.
-        initializer_range: standard deviation of the initial kernels.
+        num_heads, dropout, attention_dropout, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
 
     Call arguments:
-        hidden: float `[B, T, H]`, the tokens of the target.
+        hidden: float `[B, T, H]`, the tokens of the target. The outputs have this shape.
         source: float `[B, S, H]`, the encoder's vectors of the source.
         source_bias: float `[B, 1, 1, S]`, 0 for tokens and a large negative number for padding.
         training: whether to apply dropout.
-
-    Returns:
-        `[B, T, H]`.
 
     Reference: Vaswani et al., 2017, section 3.2.3; transformers' `BertLayer` with `add_cross_attention`.
     """

@@ -16,11 +16,8 @@ class Dropout(keras.layers.Dropout):
         rate: the fraction, at least 0 and below 1.
 
     Call arguments:
-        inputs: float tensor of any shape.
+        inputs: floats of any shape. The outputs have their shape and dtype.
         training: whether to apply dropout.
-
-    Returns:
-        a tensor of the same shape and dtype.
 
     Reference: Srivastava et al., 2014.
     """

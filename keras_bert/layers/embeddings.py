@@ -30,6 +30,14 @@ class EmbeddingTable(BertLayer):
             return self.look_up(input_ids)
         return ops.cast(token_vectors, self.token_embeddings.dtype)
 
+    def segment_vectors(self, segment_ids, tokens):
+        """Returns the rows of `segment_embeddings` in the shape of `tokens`; that of segment 0 without ids."""
+        if segment_ids is None:
+            return self.segment_embeddings[0]
+        # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
+        segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
+        return ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEmbeddings(EmbeddingTable):
@@ -110,13 +118,7 @@ class BertEmbeddings(EmbeddingTable):
             self.projection.build((None, None, self.hidden_size))
 
     def _add_table(self, name, num_rows, width=None):
-        return self.add_weight(
-            name=name,
-            shape=(num_rows, width or self.hidden_size),
-            initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            # In mixed precision only the gathered rows are cast, not the whole table.
-            autocast=False,
-        )
+        return self.new_weight(name, (num_rows, width or self.hidden_size), autocast=False)
 
     def call(self, input_ids, positions, segment_ids, training=False, token_vectors=None):
         vectors = self._sum_of_tables(input_ids, positions, segment_ids, token_vectors)
@@ -127,12 +129,7 @@ class BertEmbeddings(EmbeddingTable):
         vectors = self.vectors_of(input_ids, token_vectors)
         if self.max_positions:
             vectors = vectors + ops.take(self.position_embeddings, positions, axis=0)
-        return vectors + self._segment_vectors(segment_ids, vectors) if self.num_segments else vectors
-
-    def _segment_vectors(self, segment_ids, tokens):
-        # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
-        segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
-        return ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
+        return vectors + self.segment_vectors(segment_ids, vectors) if self.num_segments else vectors
 
     def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         return (*input_ids_shape, self.projected_size or self.hidden_size)

@@ -34,21 +34,15 @@ def attention(query, key, value, bias, is_kept=None, scale=1.0, return_probabili
 
 
 def swap_middle_axes(values, sizes):
-    """Swaps the middle axes: `[B, X, Y, D]` -> `[B, Y, X, D]`.
+    """Swaps the middle axes: `[B, X, Y, D]` -> `[B, Y, X, D]`. `sizes` are B, X and Y as ints or int32 scalars.
 
-    Args:
-        values: any dtype. D must be known when the graph is made.
-        sizes: B, X and Y as ints or int32 scalars.
+    D must be known when the graph is made.
     """
     return ops.transpose(values, (0, 2, 1, 3))
 
 
 def gelu(values, approximate: bool):
-    """GELU: `x * P(X <= x)` for a standard normal X.
-
-    Args:
-        values: float tensor of any shape.
-        approximate: whether to compute the tanh approximation, as google-research/bert does.
+    """GELU of floats `[...]`: `x * P(X <= x)` for a standard normal X, or its tanh approximation, as in Google's BERT.
 
     Reference: Hendrycks and Gimpel, 2016, arXiv 1606.08415, section 2.
     """
@@ -99,7 +93,6 @@ def draw_kept(shape, rate: float, seed_generator):
     Args:
         shape: a tuple of ints and int32 scalars.
         rate: the fraction of numbers that become 0, at least 0 and below 1.
-        seed_generator: a `keras.random.SeedGenerator`.
 
     Returns:
         a bool tensor of this shape, true where a number is kept, and the factor of the kept numbers, `1 / (1 - rate)`.
@@ -108,11 +101,7 @@ def draw_kept(shape, rate: float, seed_generator):
 
 
 def dropout(values, is_kept, scale):
-    """Returns `values * scale` where `is_kept` is true, and 0 elsewhere.
-
-    Args:
-        values: float tensor of any shape.
-        is_kept, scale: the results of `draw_kept` for this shape.
+    """Returns `values * scale` where `is_kept` is true, and 0 elsewhere; `draw_kept` returns both for this shape.
 
     Reference: Srivastava et al., 2014.
     """
@@ -120,15 +109,7 @@ def dropout(values, is_kept, scale):
 
 
 def cross_entropy(logits, labels):
-    """Returns the cross-entropy of every row of logits: `log(sum(exp(x))) - x[label]`.
-
-    Args:
-        logits: float `[..., C]`.
-        labels: int `[...]`, each at least 0 and below C.
-
-    Returns:
-        float `[...]`.
-    """
+    """Returns the cross-entropy `log(sum(exp(x))) - x[label]`: float `[..., C]` and int `[...]` -> float `[...]`."""
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 

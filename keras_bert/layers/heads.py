@@ -1,8 +1,4 @@
-"""The layers on top of the encoder: the pooler, the masked-LM head, the head that finds replaced tokens, and the one
-before the last layers of ModernBERT's tasks.
-
-The next-sentence head and the classifier are single dense layers in their models.
-"""
+"""The layers on top of the encoder. The next-sentence head and the classifier are dense layers in their models."""
 
 import keras
 from keras import ops
@@ -23,10 +19,8 @@ class Pooler(BertLayer):
         has_dense: whether there is a dense layer; otherwise the vectors of the first tokens are returned.
 
     Call arguments:
-        vectors: float `[B, H]`, or `[B, K, H]` for packed rows: the vectors of first tokens.
-
-    Returns:
-        the shape of `vectors`.
+        vectors: float `[B, H]`, or `[B, K, H]` for packed rows: the vectors of first tokens. The outputs have this
+            shape.
 
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
@@ -56,8 +50,30 @@ class Pooler(BertLayer):
         return vectors_shape
 
 
+class VocabularyHead(BertLayer):
+    """A head that scores every token of the vocabulary: products with a table of tokens, plus a bias for each token."""
+
+    has_bias = True
+
+    def _add_output_bias(self):
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def _scores(self, products, batch_size):
+        """Returns the products with their bias, in at least float32: `[B * P, V]` -> `[B, P, V]`."""
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        logits = ops.cast(products, dtype)
+        if self.has_bias:
+            logits = logits + ops.cast(self.output_bias, dtype)
+        return ops.reshape(logits, (batch_size, -1, self.vocab_size))
+
+    def compute_output_shape(self, hidden_shape, *other_shapes):
+        return (*hidden_shape[:-1], self.vocab_size)
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
-class MaskedLanguageModelHead(BertLayer):
+class MaskedLanguageModelHead(VocabularyHead):
     """Scores every token of the vocabulary at the masked positions.
 
     The vectors at those positions pass a dense layer, the activation and a LayerNorm. The logits are their products
@@ -66,9 +82,7 @@ class MaskedLanguageModelHead(BertLayer):
 
     Args:
         vocab_size: number of tokens.
-        activation: name of the function after the dense layer, as in `BertConfig.hidden_act`.
-        layer_norm_epsilon: added to the variance in LayerNorm.
-        initializer_range: standard deviation of the initial kernel.
+        activation, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
         tied: whether to use the table given to `call`. If false, the head has a table of its own.
         dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
         extra_size: width X of a second table, which is the head's own (MobileBERT). A token's row in it continues that
@@ -118,23 +132,18 @@ class MaskedLanguageModelHead(BertLayer):
         if self.has_transform:
             self._build_transform(self.embedding_size + self.extra_size)
         if self.has_bias:
-            self.output_bias = self.add_weight(
-                name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
-            )
+            self._add_output_bias()
         if not self.tied:
-            self.output_embeddings = self._add_table("output_embeddings", self.embedding_size)
+            self.output_embeddings = self.new_weight("output_embeddings", (self.vocab_size, self.embedding_size))
         if self.extra_size:
-            self.extra_output_embeddings = self._add_table("extra_output_embeddings", self.extra_size)
+            shape = (self.vocab_size, self.extra_size)
+            self.extra_output_embeddings = self.new_weight("extra_output_embeddings", shape)
 
     def _build_transform(self, width):
         activation = hidden_activation(self.activation)
         self.dense = self.new_dense("dense", width, self.hidden_size, use_bias=self.dense_bias, activation=activation)
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, width))
-
-    def _add_table(self, name, width):
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        return self.add_weight(name=name, shape=(self.vocab_size, width), initializer=initializer)
 
     def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
@@ -145,11 +154,7 @@ class MaskedLanguageModelHead(BertLayer):
         if self.extra_size:
             extra = ops.convert_to_tensor(self.extra_output_embeddings)
             logits = logits + product(masked[:, self.embedding_size :], extra)
-        dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        logits = ops.cast(logits, dtype)
-        if self.has_bias:
-            logits = logits + ops.cast(self.output_bias, dtype)
-        return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
+        return self._scores(logits, ops.shape(hidden)[0])
 
     def vectors(self, hidden):
         """Returns the vectors whose products with the table are the logits, without the bias: `[T, E + X]`."""
@@ -161,23 +166,16 @@ class MaskedLanguageModelHead(BertLayer):
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         return ops.concatenate([table, self.extra_output_embeddings], axis=1) if self.extra_size else table
 
-    def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
-        return (*hidden_shape[:-1], self.vocab_size)
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class QueryHead(BertLayer):
+class QueryHead(VocabularyHead):
     """Scores every token of the vocabulary for vectors of XLNet's second stream: their products with the token
     embeddings, plus a bias for each token.
 
-    Args:
-        vocab_size: number of tokens.
-        initializer_range: standard deviation of the initial `mask_embedding`.
-
     Attributes:
-        mask_embedding: `[H]`, the vector with which the second stream begins.
+        mask_embedding: `[H]`, the vector with which the second stream begins; `initializer_range` is for it.
 
-    Call arguments, returns: as for `MaskedLanguageModelHead`.
+    Arguments, call arguments and outputs: as for `MaskedLanguageModelHead`.
 
     Reference: zihangdai/xlnet `modeling.py`, `lm_loss`, and `mask_emb` in `transformer_xl`.
     """
@@ -189,21 +187,13 @@ class QueryHead(BertLayer):
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.mask_embedding = self.add_weight(name="mask_embedding", shape=(self.hidden_size,), initializer=initializer)
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
-        )
+        self.mask_embedding = self.new_weight("mask_embedding", (self.hidden_size,))
+        self._add_output_bias()
 
     def call(self, hidden, token_embeddings):
         vectors = ops.reshape(hidden, (-1, self.hidden_size))  # [B * P, H]
-        logits = formulas_for(training=True).product_with_rows(vectors, token_embeddings)
-        dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
-        return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
-
-    def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
-        return (*hidden_shape[:-1], self.vocab_size)
+        products = formulas_for(training=True).product_with_rows(vectors, token_embeddings)
+        return self._scores(products, ops.shape(hidden)[0])
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -257,18 +247,13 @@ class PredictionHead(BertLayer):
     """Prepares vectors for the last layer of a task: `LayerNorm(activation(dense(x)))`.
 
     Args:
-        activation: name of the activation, as in `BertConfig.hidden_act`.
-        layer_norm_epsilon: added to the variance in LayerNorm.
-        initializer_range: standard deviation of the initial kernel.
+        activation, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
         use_bias: whether the dense layer has a bias.
         norm_bias: whether the LayerNorm has a bias.
 
     Call arguments:
-        hidden: float `[..., H]`: the vectors of rows or of tokens.
+        hidden: float `[..., H]`: the vectors of rows or of tokens. The outputs have this shape.
         training: whether a backward pass follows.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: transformers, `ModernBertPredictionHead`.
     """

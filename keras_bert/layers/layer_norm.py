@@ -19,11 +19,8 @@ class LayerNorm(BertLayer):
         use_bias: whether there is a beta.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: whether a backward pass follows. If so, TensorFlow uses a kernel that keeps less for it.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Ba et al., 2016, arXiv 1607.06450.
     """
@@ -59,14 +56,13 @@ class RMSNorm(BertLayer):
         plus_1: whether the scale is `1 + gamma`, where gamma starts at 0.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: has no effect.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Zhang and Sennrich, 2019, arXiv 1910.07467; for `plus_1`, google-deepmind/gemma, `_layers.py`.
     """
+
+    compute_output_shape = LayerNorm.compute_output_shape
 
     def __init__(self, epsilon=1e-6, plus_1=False, **kwargs):
         super().__init__(**kwargs)
@@ -82,6 +78,3 @@ class RMSNorm(BertLayer):
         values, gamma = ops.cast(inputs, dtype), ops.cast(self.gamma, dtype)
         scale = ops.rsqrt(ops.mean(ops.square(values), axis=-1, keepdims=True) + self.epsilon)
         return ops.cast(values * scale * (1 + gamma if self.plus_1 else gamma), self.compute_dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
-from keras_bert.layers.blocks import in_blocks
+from keras_bert.layers.blocks import in_blocks, with_neighbours
 
 # A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
 # and numbers below -65504 are infinite in float16.
@@ -17,15 +17,10 @@ MASKED = -30000.0
 
 
 class SequenceNumbers(NamedTuple):
-    """Who may attend to whom, instead of the bias that `attention_bias` returns: without a number for every pair.
+    """Who may attend to whom, instead of the bias that `attention_bias` returns: without a number for every pair."""
 
-    Attributes:
-        queries: int `[B, F]`, the numbers of the tokens that attend; None: all do.
-        keys: int `[B, S]`, the numbers of all tokens.
-    """
-
-    queries: Any
-    keys: Any
+    queries: Any  # int `[B, F]`, the numbers of the tokens that attend; None: all do
+    keys: Any  # int `[B, S]`, the numbers of all tokens
 
 
 def attention_bias(input_mask, query_mask=None):
@@ -54,7 +49,7 @@ def attention_bias(input_mask, query_mask=None):
     if query_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
         # Without packed rows, the bias of a row's first token is that of all its tokens.
         query_numbers = query_numbers[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
-    return _bias(_may_attend(query_numbers, input_mask))
+    return ops.expand_dims(bias_of(_may_attend(query_numbers, input_mask)), 1)
 
 
 def local_attention_bias(input_mask, positions, reach: int, query_columns=None):
@@ -84,7 +79,7 @@ def local_attention_bias(input_mask, positions, reach: int, query_columns=None):
         differs = ops.logical_or(_is_packed(input_mask), ops.max(positions) - ops.min(positions) > reach)
         num_rows = ops.where(differs, ops.shape(input_mask)[1], 1)
         query_numbers, query_positions = query_numbers[:, :num_rows], query_positions[:, :num_rows]
-    return _bias(_may_attend_near(query_numbers, input_mask, query_positions, positions, reach))
+    return ops.expand_dims(bias_of(_may_attend_near(query_numbers, input_mask, query_positions, positions, reach)), 1)
 
 
 def window_bias(input_mask, positions, reach: int):
@@ -97,17 +92,11 @@ def window_bias(input_mask, positions, reach: int):
         `[B, C, 1, b, 3 b]` for C blocks of b = `reach` tokens and the keys of `neighbouring_blocks`.
     """
     numbers, places = in_blocks(input_mask, reach), in_blocks(positions, reach)
-    near = [_with_neighbours(blocks) for blocks in (numbers, places)]
+    near = [with_neighbours(blocks) for blocks in (numbers, places)]
     _, num_blocks, _ = ops.shape(numbers)
     flat = [ops.reshape(part, (-1, part.shape[-1])) for part in (numbers, near[0], places, near[1])]
-    bias = _bias(_may_attend_near(*flat, reach))
+    bias = bias_of(_may_attend_near(*flat, reach))
     return ops.reshape(bias, (-1, num_blocks, 1, reach, 3 * reach))
-
-
-def _with_neighbours(blocks):
-    """Joins each block with those beside it: `[B, C, b]` -> `[B, C, 3 b]`."""
-    padded = ops.pad(blocks, [[0, 0], [1, 1], [0, 0]])
-    return ops.concatenate([padded[:, :-2], blocks, padded[:, 2:]], axis=2)
 
 
 def position_ids(input_mask):
@@ -116,13 +105,7 @@ def position_ids(input_mask):
     A new sequence starts where the number differs from the last non-zero number before it. So in rows of 0 and 1 the
     position is the column, also with padding on the left.
 
-    Args:
-        input_mask: int32 `[B, S]`.
-
-    Returns:
-        int32 `[B, S]`.
-
-    Example:
+    Example, int32 `[B, S]` -> int32 `[B, S]`:
         [[1, 1, 1, 2, 2, 0],      [[0, 1, 2, 0, 1, 2],
          [0, 0, 1, 1, 1, 1]]  ->   [0, 1, 2, 3, 4, 5]]
     """
@@ -135,13 +118,9 @@ def position_ids(input_mask):
 
 
 def without_left_padding(positions, input_mask):
-    """Returns the positions with those of each row's first sequence counted from its first token.
+    """Returns the result of `position_ids`, with each row's first sequence counted from its first token.
 
-    Args:
-        positions: int32 `[B, S]`, as `position_ids` returns them.
-        input_mask: int32 `[B, S]`.
-
-    Example:
+    Example, each int32 `[B, S]`:
         mask [[0, 0, 1, 1], [1, 2, 2, 0]], positions [[0, 1, 2, 3], [0, 0, 1, 2]]  ->  [[0, 0, 0, 1], [0, 0, 1, 2]]
     """
     columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
@@ -153,9 +132,6 @@ def without_left_padding(positions, input_mask):
 
 def columns_with_first_last(input_mask):
     """Moves the first token of every sequence behind its last token: [CLS] a [SEP] -> a [SEP] [CLS].
-
-    Args:
-        input_mask: int32 `[B, S]`.
 
     Returns:
         two int32 `[B, S]`: the new column of each token, and the old column of the token in each new column; and bool
@@ -197,9 +173,9 @@ def _may_attend_near(query_numbers, key_numbers, query_positions, key_positions,
     return ops.logical_and(_may_attend(query_numbers, key_numbers), is_near)
 
 
-def _bias(allowed):
-    """Returns 0 where it is allowed and a large negative number elsewhere: bool `[B, F, S]` -> `[B, 1, F, S]`."""
-    return ops.expand_dims((1.0 - ops.cast(allowed, "float32")) * MASKED, 1)
+def bias_of(allowed):
+    """Returns 0 where it is allowed and a large negative number elsewhere: bool `[...]` -> float32 `[...]`."""
+    return (1.0 - ops.cast(allowed, "float32")) * MASKED
 
 
 def _is_packed(input_mask):
@@ -216,10 +192,9 @@ def _positions_in_packed_rows(input_mask, columns):
 
 
 def _latest(is_marked, columns, comes_first):
-    """Returns the last marked column that `comes_first`, -1 if there is none: bool `[B, S]` -> int32 `[B, S]`.
+    """Returns the last marked column before each, -1 if there is none: bool `[B, S]` -> int32 `[B, S]`.
 
-    Args:
-        comes_first: `ops.less` or `ops.less_equal`: whether a column itself counts.
+    A column itself counts if `comes_first` is `ops.less_equal` instead of `ops.less`.
     """
     if tensorflow_functions:
         # It has no running maximum for unknown lengths. Each attention head has as many scores as there are pairs.

@@ -1,4 +1,4 @@
-"""Multi-head self-attention with relative positions, segments and a memory."""
+"""Self-attention with relative positions, segments and a memory, and the layer of XLNet and Transformer-XL with it."""
 
 import keras
 import numpy as np
@@ -7,6 +7,8 @@ from keras import ops
 from keras_bert.layers import formulas
 from keras_bert.layers.attention import SelfAttention, products_of_heads
 from keras_bert.layers.choosing import formulas_for
+from keras_bert.layers.gathering import vectors_at_flat
+from keras_bert.layers.transformer_block import TransformerBlock
 
 
 def distance_vectors(num_keys, length, hidden_size: int, longest: int | None = None, dtype="float32"):
@@ -80,13 +82,7 @@ class RelativeAttention(SelfAttention):
             segments.
         memory: float `[B, M, H]`: inputs of this layer for the tokens before the row. It gets no gradient.
         query_columns: int `[B, F]`, the columns where the query tokens stand; needed with `query_tokens`.
-        flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
-        query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
-        training: whether to apply dropout.
-        return_attention: whether to return the attention probabilities (before dropout) too.
-
-    Returns:
-        as `SelfAttention`.
+        flat_indices, query_tokens, training, return_attention, and what is returned: as for `SelfAttention`.
 
     Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237, section 2.5.
     """
@@ -97,22 +93,15 @@ class RelativeAttention(SelfAttention):
 
     def build(self, hidden_shape, *other_shapes):
         self._set_sizes(hidden_shape[-1])
-
-        def initializer():
-            return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-
         for name in ("query", "key", "value", "distance", "output_dense"):
             self._add_dense(name, use_bias=False)
         heads = (self.num_heads, self.head_size)
-        self.content_bias = self.add_weight(name="content_bias", shape=heads, initializer=initializer())
-        self.distance_bias = self.add_weight(name="distance_bias", shape=heads, initializer=initializer())
-        if not self.uses_segments:
-            return
-        self.segment_bias = self.add_weight(name="segment_bias", shape=heads, initializer=initializer())
-        # For equal segments, then for different ones.
-        self.segment_embeddings = self.add_weight(
-            name="segment_embeddings", shape=(2, *heads), initializer=initializer()
-        )
+        self.content_bias = self.new_weight("content_bias", heads)
+        self.distance_bias = self.new_weight("distance_bias", heads)
+        if self.uses_segments:
+            self.segment_bias = self.new_weight("segment_bias", heads)
+            # For equal segments, then for different ones.
+            self.segment_embeddings = self.new_weight("segment_embeddings", (2, *heads))
 
     def call(
         self,
@@ -178,3 +167,70 @@ class RelativeAttention(SelfAttention):
         # The kernels give no gradient to the bias, which has the scores of distances here.
         outputs = formulas.attention(query, key, value, bias, *dropout, return_probabilities=return_attention)
         return outputs if return_attention else (outputs, None)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class RelativeBlock(TransformerBlock):
+    """A `TransformerBlock` with `RelativeAttention`, and with dropout between the two dense layers too.
+
+    Args:
+        uses_segments: as for `RelativeAttention`.
+        others: as for `TransformerBlock`.
+
+    Call arguments:
+        hidden, attention_bias, distances, is_other_segment, memory, query_columns, query_tokens: as for
+            `RelativeAttention`. Only the vectors of the query tokens are returned.
+        flat_indices, training, return_attention, and what is returned: as for `TransformerBlock`.
+
+    Reference: Dai et al., 2019, arXiv 1901.02860, section 3.3; Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet
+    `modeling.py`, `two_stream_rel_attn`, `rel_multihead_attn` and `positionwise_ffn`.
+    """
+
+    attention_class = RelativeAttention
+    compute_output_shape = RelativeAttention.compute_output_shape
+
+    def __init__(self, *sizes, uses_segments=True, **kwargs):
+        super().__init__(*sizes, **kwargs)
+        self.uses_segments = self.attention.uses_segments = uses_segments
+
+    def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
+        layers = super().dense_layers()
+        query, key, value, output = layers["attention"]
+        return {**layers, "attention": (query, key, value, self.attention.distance, output)}
+
+    def call(
+        self,
+        hidden,
+        attention_bias,
+        distances,
+        is_other_segment,
+        memory=None,
+        query_columns=None,
+        flat_indices=None,
+        query_tokens=None,
+        training=False,
+        return_attention=False,
+    ):
+        attended = self.attention(
+            hidden,
+            attention_bias,
+            distances,
+            is_other_segment,
+            memory=memory,
+            query_columns=query_columns,
+            flat_indices=flat_indices,
+            query_tokens=query_tokens,
+            training=training,
+            return_attention=return_attention,
+        )
+        attended, probabilities = attended if return_attention else (attended, None)
+        vectors = hidden if query_tokens is None else query_tokens
+        if flat_indices is not None:
+            vectors = vectors_at_flat(vectors, flat_indices)
+        vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
+        # Two dimensions, as in SelfAttention.
+        flat = ops.reshape(vectors, (-1, self.hidden_size))
+        inner = self.dropout(self.intermediate_dense(flat, training=training), training=training)
+        outer = self.dropout(self.output_dense(inner), training=training)
+        output = ops.reshape(self.output_layer_norm(flat + outer, training=training), ops.shape(vectors))
+        return (output, probabilities) if return_attention else output

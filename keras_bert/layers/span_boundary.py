@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.bert_layer import BertLayer
 from keras_bert.layers.choosing import formulas_for
+from keras_bert.layers.heads import VocabularyHead
 from keras_bert.layers.layer_norm import LayerNorm
 
 # As in SpanBERT's code: longer spans are predicted up to this token, and the position vectors have this width.
@@ -20,8 +20,7 @@ def span_boundaries(columns, is_used):
         is_used: bool `[B, P]`; other entries belong to no span.
 
     Returns:
-        int32 `[B, P]` three times: for each masked token the column before its span, the column after it, and the
-        number of the token in the span, from 0.
+        for each token the column before its span, that after it, and its number in the span, each int32 `[B, P]`.
 
     Example:
         columns [[2, 3, 4, 7]] -> left [[1, 1, 1, 6]], right [[5, 5, 5, 8]], numbers [[0, 1, 2, 0]]
@@ -37,7 +36,7 @@ def span_boundaries(columns, is_used):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class SpanBoundaryHead(BertLayer):
+class SpanBoundaryHead(VocabularyHead):
     """Scores every token of the vocabulary for the tokens of masked spans, without the vectors of the span itself.
 
     The vectors before and after the span and a learnt vector for the number of the token in the span are joined. Two
@@ -46,9 +45,7 @@ class SpanBoundaryHead(BertLayer):
 
     Args:
         vocab_size: number of tokens.
-        activation: name of the function after the dense layers, as in `BertConfig.hidden_act`.
-        layer_norm_epsilon: added to the variance in LayerNorm.
-        initializer_range: standard deviation of the initial kernels and position vectors.
+        activation, layer_norm_epsilon, initializer_range: as for `TransformerBlock`.
 
     Call arguments:
         left, right: float `[B, P, H]`, the vectors before and after the span of each token.
@@ -70,13 +67,9 @@ class SpanBoundaryHead(BertLayer):
 
     def build(self, left_shape, right_shape=None, numbers_shape=None, token_embeddings_shape=None):
         width, size = left_shape[-1], token_embeddings_shape[-1]
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.position_embeddings = self.add_weight(
-            name="position_embeddings", shape=(MAX_SPAN_TOKENS, _POSITION_SIZE), initializer=initializer, autocast=False
-        )
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
-        )
+        shape = (MAX_SPAN_TOKENS, _POSITION_SIZE)
+        self.position_embeddings = self.new_weight("position_embeddings", shape, autocast=False)
+        self._add_output_bias()
         self.dense, self.layer_norm = self._dense_and_norm("", 2 * width + _POSITION_SIZE, width)
         self.second_dense, self.second_layer_norm = self._dense_and_norm("second_", width, size)
 
@@ -91,10 +84,5 @@ class SpanBoundaryHead(BertLayer):
         joined = ops.concatenate([left, right, positions], axis=-1)
         hidden = ops.reshape(joined, (-1, joined.shape[-1]))  # [B * P, 2 * H + 200]
         hidden = self.second_layer_norm(self.second_dense(self.layer_norm(self.dense(hidden))))
-        logits = formulas_for(training=True).product_with_rows(hidden, token_embeddings)
-        dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
-        return ops.reshape(logits, (ops.shape(left)[0], -1, self.vocab_size))
-
-    def compute_output_shape(self, left_shape, right_shape=None, numbers_shape=None, token_embeddings_shape=None):
-        return (*left_shape[:-1], self.vocab_size)
+        products = formulas_for(training=True).product_with_rows(hidden, token_embeddings)
+        return self._scores(products, ops.shape(left)[0])

@@ -166,13 +166,7 @@ class TextPooling(keras.layers.Layer):
         return unit_length(vectors) if self.normalize else vectors
 
     def text_vectors(self, encoder, inputs, training=False):
-        """Returns the vectors `[B, D]` of rows of tokens.
-
-        Args:
-            encoder: an `Encoder`.
-            inputs: its features, int `[B, S]`.
-            training: whether to apply dropout.
-        """
+        """Returns the vectors `[B, D]` of rows of tokens, whose features, int `[B, S]`, the encoder reads."""
         mask = inputs["input_mask"]
         if self.pooling != ("cls",):
             hidden = encoder(inputs, training=training)["sequence_output"]

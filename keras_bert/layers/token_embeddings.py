@@ -13,11 +13,8 @@ class TokenEmbeddings(EmbeddingTable):
     """Turns token ids into vectors: dropout(LayerNorm(scale * token + segment)). Positions enter in the attention only.
 
     Args:
-        vocab_size: number of rows of the table.
-        hidden_size: its width.
-        dropout: fraction of the outputs that become 0 in training.
+        vocab_size, hidden_size, dropout, initializer_range: as for `BertEmbeddings`.
         layer_norm_epsilon: added to the variance in LayerNorm; None: there is no LayerNorm.
-        initializer_range: standard deviation of the initial table.
         norm_bias: whether the LayerNorm has a bias.
         num_segments: number of rows of a table of segments; 0: there is none.
         scale: the factor of the token embeddings.
@@ -25,8 +22,7 @@ class TokenEmbeddings(EmbeddingTable):
     Call arguments:
         input_ids: int32 `[B, S]`.
         segment_ids: the same, for a table of segments; None: all tokens are in segment 0.
-        training: whether to apply dropout.
-        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the table; see `look_up`.
+        training, token_vectors: as for `BertEmbeddings`.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -59,33 +55,22 @@ class TokenEmbeddings(EmbeddingTable):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_ids_shape, segment_ids_shape=None):
-        self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
+        width = self.hidden_size
+        self.token_embeddings = self.new_weight("token_embeddings", (self.vocab_size, width), autocast=False)
         if self.num_segments:
-            self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
+            self.segment_embeddings = self.new_weight("segment_embeddings", (self.num_segments, width), autocast=False)
         if self.layer_norm_epsilon is not None:
-            self.layer_norm.build((None, None, self.hidden_size))
-
-    def _add_table(self, name, num_rows):
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        # In mixed precision only the gathered rows are cast, not the whole table.
-        return self.add_weight(name=name, shape=(num_rows, self.hidden_size), initializer=initializer, autocast=False)
+            self.layer_norm.build((None, None, width))
 
     def call(self, input_ids, segment_ids=None, training=False, token_vectors=None):
         vectors = self.vectors_of(input_ids, token_vectors)
         if self.scale != 1:
             vectors = vectors * ops.cast(self.scale, vectors.dtype)
         if self.num_segments:
-            vectors = vectors + self._segment_vectors(segment_ids, vectors)
+            vectors = vectors + self.segment_vectors(segment_ids, vectors)
         if self.layer_norm_epsilon is not None:
             vectors = self.layer_norm(vectors, training=training)
         return self.dropout(ops.cast(vectors, self.compute_dtype), training=training)
-
-    def _segment_vectors(self, segment_ids, vectors):
-        if segment_ids is None:
-            return self.segment_embeddings[0]
-        # A product with a table of two rows is cheaper than a gather, as in `BertEmbeddings`.
-        segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=vectors.dtype)
-        return ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(vectors))
 
     def compute_output_shape(self, input_ids_shape, segment_ids_shape=None):
         return (*input_ids_shape, self.hidden_size)

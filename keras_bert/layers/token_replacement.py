@@ -12,13 +12,7 @@ _EPSILON = 1e-9
 def draw_tokens(logits, temperature: float, seed):
     """Draws a token from `softmax(logits / temperature)`, by the largest of the logits plus Gumbel noise.
 
-    Args:
-        logits: float `[B, P, V]`. No gradient flows through the draw.
-        temperature: 0 selects the most probable token instead.
-        seed: an int or a `keras.random.SeedGenerator`.
-
-    Returns:
-        int32 `[B, P]`.
+    Temperature 0 selects the most probable token instead. No gradient flows: float `[B, P, V]` -> int32 `[B, P]`.
 
     Reference: google-research/electra `pretrain/pretrain_helpers.py`, `sample_from_softmax`.
     """
@@ -30,15 +24,7 @@ def draw_tokens(logits, temperature: float, seed):
 
 
 def put_tokens(ids, columns, tokens, is_used):
-    """Returns rows in which some tokens are replaced by others.
-
-    Args:
-        ids: int32 `[B, S]`.
-        columns, tokens: int32 `[B, P]`, where tokens are put, and which.
-        is_used: bool `[B, P]`; other entries change nothing.
-
-    Returns:
-        int32 `[B, S]`.
+    """Returns rows, int32 `[B, S]`, with tokens put into columns, each int32 `[B, P]`, where `is_used`, bool, is true.
 
     Example:
         ids [[2, 7, 8, 3]], columns [[2, 0]], tokens [[9, 0]], is_used [[True, False]] -> [[2, 7, 9, 3]]

@@ -49,10 +49,7 @@ def vocabulary_weights(vectors, mask, table, bias, pooling: str = "max", activat
 def largest_of_tokens(scores, ids, vocab_size: int):
     """Returns the largest score of each token of the vocabulary in a text, float `[B, V]`; 0 where it is not there.
 
-    Args:
-        scores: float `[B, S]`, 0 or more.
-        ids: int `[B, S]`, the tokens that have them.
-        vocab_size: number of tokens V.
+    The tokens `ids`, int `[B, S]`, have the scores, float `[B, S]`, 0 or more.
     """
     num_texts = ops.shape(ids)[0]
     places = ops.expand_dims(ops.arange(num_texts, dtype="int32") * vocab_size, 1) + ops.cast(ids, "int32")
@@ -78,10 +75,7 @@ def _largest_products(vectors, is_token, table, training=False):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenPresence(BertLayer):
-    """A weight for each token of the vocabulary, which a text gets for the tokens that it has.
-
-    Args:
-        vocab_size: number of tokens V.
+    """A weight for each of the `vocab_size` tokens V, which a text gets for the tokens that it has.
 
     Call arguments:
         ids: int `[B, S]`, rows of one text each. Their first and their last token, [CLS] and [SEP], do not count.

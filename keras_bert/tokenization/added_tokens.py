@@ -73,8 +73,7 @@ class AddedTokenCutter:
     """Cuts texts at added tokens.
 
     Args:
-        tokens: the added tokens.
-        ids: token -> id.
+        tokens, ids: the added tokens, and token -> id.
         normalize: text -> the normalised text, and for each of its characters the start and end of its source. None for
             tokenizers that do not normalise.
         normalize_text: text -> the normalised text alone, if that is faster.
@@ -170,11 +169,7 @@ def check_added_tokens(tokens: Sequence[AddedToken], ids: Mapping[str, int], spe
 
 
 class _Finder:
-    """Finds tokens in texts by their order, so that neither the time nor the memory grows fast with their number.
-
-    Args:
-        tokens: content, as it stands in texts -> token.
-    """
+    """Finds tokens, content -> token, by their order: neither time nor memory grows fast with their number."""
 
     def __init__(self, tokens: Mapping[str, AddedToken]):
         self._tokens = tokens

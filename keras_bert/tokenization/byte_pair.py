@@ -340,10 +340,8 @@ class BytePairTokenizer(Tokenizer):
         return library
 
     def _encoded(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
-        """Returns the ids of a text, and for each of them the start and the end of its characters.
-
-        A long text is cut between words: the library would need a hundred bytes for each of its characters.
-        """
+        """Returns the ids of a text, and for each of them the start and the end of its characters."""
+        # A long text is cut between words: the library would need a hundred bytes for each of its characters.
         if len(text) <= _LONG_TEXT:
             return self._encoded_part(text)
         parts, first = [], 0

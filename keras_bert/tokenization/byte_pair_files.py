@@ -4,11 +4,9 @@ Reference: huggingface/tokenizers, the JSON that `Tokenizer.save` writes.
 """
 
 import dataclasses
-import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import read_small_file
@@ -27,7 +25,6 @@ from keras_bert.tokenization.tokenizer_json import (
     BYTE_PAIR_CLASSES,
     SETTINGS_FILE,
     TOKENIZER_FILE,
-    added_token_entry,
     check_row_form,
     has_own_steps,
     parts_of,
@@ -37,6 +34,7 @@ from keras_bert.tokenization.tokenizer_json import (
     row_template,
     special_tokens_of,
     token_numbers,
+    tokenizer_text,
     without_roles,
 )
 
@@ -100,12 +98,9 @@ def read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
 def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
     """Reads the files of a folder: `vocab.json` and `merges.txt`, or else `tokenizer.json`, and those with settings.
 
-    Returns:
-        the arguments of `BytePairTokenizer`, and False; or those of `ByteFallbackTokenizer`, and True.
-
-    Raises:
-        InputError: a file is missing or damaged, or has a step that would change the tokens: another model, splitter or
-            normaliser, or other special tokens around texts.
+    Returns the arguments of `BytePairTokenizer`, and False; or those of `ByteFallbackTokenizer`, and True. Raises
+    `InputError` if a file is missing or damaged, or has a step that would change the tokens: another model, splitter or
+    normaliser, or other special tokens around texts.
     """
     file, settings_file = (os.path.join(folder, name) for name in (TOKENIZER_FILE, SETTINGS_FILE))
     values, falls_back = read_tokenizer_json(folder), False
@@ -131,10 +126,8 @@ def read_byte_pair(folder: str | os.PathLike) -> tuple[dict, bool]:
 
 
 def _form_of(values: Mapping, file: str) -> tuple[dict[str, bool], bool]:
-    """Returns the arguments that say how texts become words, and whether unknown characters are bytes.
-
-    The steps before the merges must be those of GPT-2, ModernBERT, Llama 3 or Gemma.
-    """
+    """Returns the arguments that say how texts become words, as in GPT-2, ModernBERT, Llama 3 or Gemma, and whether
+    unknown characters are bytes."""
     model = member(values, "model", dict, file, {})
     if model.get("type") != "BPE":
         raise InputError(
@@ -197,55 +190,43 @@ def _model_of(values: Mapping, file: str) -> tuple[dict[str, int], list[tuple[st
 def tokenizer_json(tokenizer) -> str:
     """Returns the content of the `tokenizer.json` of a `BytePairTokenizer` or a `ByteFallbackTokenizer`."""
     special, ids = tokenizer.special_tokens, tokenizer.ids
-    roles = [
-        AddedToken(name, lstrip=name == special.mask and special.mask_takes_space, normalized=False, special=True)
-        for name in {*special.names}
-    ]
-
-    tokens = sorted([*roles, *tokenizer.added_tokens], key=lambda token: ids[token.content])
-    steps, falls_back = _steps(tokenizer), tokenizer.falls_back
-    decoder = steps.pop("decoder")
+    roles, falls_back = map(special.as_added_token, {*special.names}), tokenizer.falls_back
+    normalizer, splitter, decoder = _steps(tokenizer)
     model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
     # Every byte is known, so only byte fallback has an unknown token.
     model |= {"unk_token": special.unk if falls_back else None, "fuse_unk": falls_back, "byte_fallback": falls_back}
     model["ignore_merges"] = tokenizer.ignores_merges
-    values = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in tokens],
-        **steps,
-        "post_processor": row_template(special, ids),
-        "decoder": decoder,
-        "model": model | {"vocab": dict(zip(tokenizer.tokens, range(len(ids)), strict=True))},
-    }
-    values["model"]["merges"] = [list(pair) for pair in tokenizer.merges]
-    return json.dumps(values, ensure_ascii=False) + "\n"
+    model["vocab"] = dict(zip(tokenizer.tokens, range(len(ids)), strict=True))
+    model["merges"] = [list(pair) for pair in tokenizer.merges]
+    return tokenizer_text(
+        [*roles, *tokenizer.added_tokens],
+        ids,
+        normalizer=normalizer,
+        pre_tokenizer=splitter,
+        post_processor=row_template(special, ids),
+        decoder=decoder,
+        model=model,
+    )
 
 
-def _steps(tokenizer) -> dict[str, Any]:
-    """Returns the steps before and after the merges."""
+def _steps(tokenizer) -> tuple[dict | None, dict, dict]:
+    """Returns the normalizer, the pre_tokenizer and the decoder."""
     if tokenizer.falls_back:
         decoders = [_SPACES_TO_MARKS | {"pattern": {"String": "▁"}, "content": " "}]
         decoders += [{"type": "ByteFallback"}, {"type": "Fuse"}]
-        decoder = {"type": "Sequence", "decoders": decoders}
-        return {"normalizer": _SPACES_TO_MARKS, "pre_tokenizer": _SPLIT_AT_SPACES, "decoder": decoder}
+        return _SPACES_TO_MARKS, _SPLIT_AT_SPACES, {"type": "Sequence", "decoders": decoders}
     splitter = {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "trim_offsets": True}
     decoder = splitter | {"use_regex": True}
     splitter |= {"use_regex": not tokenizer.splits_as_llama_3}
     if tokenizer.splits_as_llama_3:
         splitter = {"type": "Sequence", "pretokenizers": [_LLAMA_3_SPLIT, splitter]}
-    normalizer = {"type": "NFC"} if tokenizer.normalizes else None
-    return {"normalizer": normalizer, "pre_tokenizer": splitter, "decoder": decoder}
+    return {"type": "NFC"} if tokenizer.normalizes else None, splitter, decoder
 
 
 def _special_tokens(
     folder: str | os.PathLike, values: Mapping, settings: Mapping, ids: Mapping[str, int], added: Sequence[AddedToken]
 ) -> SpecialTokens:
-    """Returns the special tokens with their roles, and the form of a row.
-
-    Without names for the first and the last token of a row, those of the beginning and the end of a text are used.
-    """
+    """Returns the special tokens with their roles, and the form of a row."""
     file = os.path.join(folder, TOKENIZER_FILE)
     default = next(
         (known for known in (MODERN_BERT_SPECIAL_TOKENS, GEMMA_SPECIAL_TOKENS) if ids.keys() >= {*known.names}),

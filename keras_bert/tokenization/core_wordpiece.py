@@ -43,9 +43,6 @@ class CoreWordPiece(tf.Module, GraphForm):
 
     It works eagerly, in tf.data, in tf.function, and inside a saved tf.Module.
 
-    Args:
-        tokenizer: `WordPieceTokenizer`.
-
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
         >>> CoreWordPiece(WordPieceTokenizer(vocabulary)).tokenize(["The quickest", ""])
@@ -86,11 +83,7 @@ class CoreWordPiece(tf.Module, GraphForm):
 
 
 class TriePieces(tf.Module):
-    """Cuts words into pieces, equal to `TextPieces`.
-
-    Args:
-        tokenizer: `WordPieceTokenizer`.
-    """
+    """Cuts words into pieces, equal to `TextPieces`."""
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()

@@ -22,11 +22,7 @@ _BLOCK = 128
 
 
 class CodePointTable(tf.Module):
-    """Maps code points to numbers, in two stages: equal blocks of 128 are stored once.
-
-    Args:
-        numbers: array (0x110000,), the number of each code point.
-    """
+    """Maps code points to `numbers`, an array (0x110000,), in two stages: equal blocks of 128 are stored once."""
 
     def __init__(self, numbers: np.ndarray):
         super().__init__()
@@ -40,11 +36,7 @@ class CodePointTable(tf.Module):
 
 
 class CodePointReplacements(tf.Module):
-    """Replaces code points by others.
-
-    Args:
-        replacements: code point -> those that take its place. The others stay.
-    """
+    """Replaces code points by others: code point -> those that take its place. The others stay."""
 
     def __init__(self, replacements: Mapping[int, tuple[int, ...]]):
         super().__init__()
@@ -68,18 +60,12 @@ class CodePointReplacements(tf.Module):
 
 
 class Sources(NamedTuple):
-    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts.
+    """Where the parts of normalised texts come from. Places are bytes in the concatenation of all texts."""
 
-    Attributes:
-        places: int32 `(parts,)`, where each part begins in the normalised texts.
-        starts, ends: int32 `(parts,)`, its source.
-        is_changed: bool `(parts,)`, whether it differs from its source.
-    """
-
-    places: tf.Tensor
-    starts: tf.Tensor
+    places: tf.Tensor  # int32 `(parts,)`, where each part begins in the normalised texts
+    starts: tf.Tensor  # int32 `(parts,)`, where its source starts
     ends: tf.Tensor
-    is_changed: tf.Tensor
+    is_changed: tf.Tensor  # bool `(parts,)`, whether it differs from its source
 
     def of_spans(self, starts, ends) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the sources of spans of the normalised texts. An empty span stays empty."""
@@ -98,9 +84,7 @@ class Sources(NamedTuple):
 class ExactTokenizer(tf.Module):
     """Converts texts to pieces with byte offsets, for any bytes.
 
-    Args:
-        cut_words: cuts words into pieces, `graph_wordpiece.TextPieces` or `core_wordpiece.TriePieces`.
-        rules: how a text becomes words.
+    Words are cut by `graph_wordpiece.TextPieces` or `core_wordpiece.TriePieces`.
     """
 
     def __init__(self, cut_words, rules: TextRules):
@@ -122,10 +106,9 @@ class ExactTokenizer(tf.Module):
         self._folded = CodePointReplacements(rules.changed_points())
 
     def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Tokenizes strings of shape `(rows,)`.
+        """Tokenizes strings `(rows,)`.
 
-        Returns:
-            ids int32 `(pieces,)`, row splits int64 `(rows + 1,)`, starts and ends int64 `(pieces,)`.
+        Returns ids int32 `(pieces,)`, row splits int64 `(rows + 1,)`, starts and ends int64 `(pieces,)`.
         """
         points, starts, ends, tokens, rows = self._normalized_characters(texts, keeps_space=False)
         properties = self._properties(points)
@@ -159,11 +142,10 @@ class ExactTokenizer(tf.Module):
         return tf.where(is_space, ord(" "), tf.gather(points, sources)), starts, ends, rows
 
     def _normalized_characters(self, texts, keeps_space: bool):
-        """Decodes and normalises strings of shape `(rows,)`.
+        """Decodes and normalises strings `(rows,)`. White space becomes U+0020 if it is kept.
 
-        Returns:
-            For every character that is left: its code point, the bytes where its source starts and ends, the number of
-            its token and its row. White space becomes U+0020 if it is kept.
+        Returns for every character that is left its code point, the bytes where its source starts and ends, the number
+        of its token and its row.
         """
         points, starts, stretches, tokens, rows, stretch_ends = self._kept_characters(texts, keeps_space)
         points, sources = self._changed(points, tokens)
@@ -177,10 +159,8 @@ class ExactTokenizer(tf.Module):
     def _kept_characters(self, texts, keeps_space: bool):
         """Decodes, splits at white space, removes control characters.
 
-        Returns:
-            For every kept character: its code point, the byte where it starts, the number of its stretch (text without
-            white space), the number of its token (CJK ideographs are tokens), and its row. And the end of each stretch
-            in bytes.
+        Returns for every kept character its code point, the byte where it starts, the number of its stretch (text
+        without white space), that of its token (CJK ideographs are tokens), and its row; then the ends of stretches.
         """
         decoded, byte_starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
         points, starts, rows = decoded.values, byte_starts.values, decoded.value_rowids()
@@ -279,9 +259,8 @@ def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
 def behind_single(is_single: tf.Tensor, splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Puts the rows that have a single value in front of the others, which have these row splits.
 
-    Returns:
-        the place of each row, and the row splits of all: [False, True, True, False], [0, 3, 4] -> [2, 0, 1, 3],
-        [0, 1, 2, 5, 6]
+    Returns the place of each row, and the row splits of all:
+    [False, True, True, False], [0, 3, 4] -> [2, 0, 1, 3], [0, 1, 2, 5, 6]
     """
     singles = tf.cumsum(tf.cast(is_single, tf.int32))
     count = tf.size(is_single) - tf.size(splits, tf.int32) + 1

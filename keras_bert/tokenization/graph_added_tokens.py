@@ -25,9 +25,7 @@ class GraphAddedTokens(tf.Module):
     """Tokenizes texts with added tokens: those match first, and a tokenizer gets the texts between them.
 
     Args:
-        tokens: the added tokens.
-        ids: token -> id.
-        normalize: as for `AddedTokenCutter`; it normalises the tokens here.
+        tokens, ids, normalize: as for `AddedTokenCutter`. `normalize` is for the tokens.
         graph_normalize: texts `(texts,)` -> the normalised texts and their `Sources`.
     """
 
@@ -66,32 +64,19 @@ class GraphAddedTokens(tf.Module):
 
 
 class _Pieces(NamedTuple):
-    """The pieces of texts.
+    """The pieces of texts."""
 
-    Attributes:
-        texts: strings `(pieces,)`, empty for an added token.
-        added: ragged int32 `(pieces, None)`: one id for an added token and none for other pieces.
-        starts, ends: int32 `(pieces,)`, the bytes of the text that a piece covers. A token does not cover the spaces at
-            its ends.
-        splits: int64 `(texts + 1,)`, the pieces of each text.
-    """
-
-    texts: tf.Tensor
-    added: tf.RaggedTensor
-    starts: tf.Tensor
+    texts: tf.Tensor  # strings `(pieces,)`, empty for an added token
+    added: tf.RaggedTensor  # int32 `(pieces, None)`: one id for an added token and none for other pieces
+    starts: tf.Tensor  # int32 `(pieces,)`, in bytes of the text; a token does not cover the spaces at its ends
     ends: tf.Tensor
-    splits: tf.Tensor
+    splits: tf.Tensor  # int64 `(texts + 1,)`, the pieces of each text
 
 
 class _Cutter(tf.Module):
-    """Cuts texts at tokens: at the leftmost match, and there the longest.
+    """Cuts texts at tokens, content -> token: at the leftmost match, and there the longest.
 
-    Args:
-        tokens: content, as it stands in texts -> token.
-        ids: token -> id.
-
-    Example:
-        tokens "  " and "   ", the text "a   b" -> pieces "a", "", "b"; ids [[], [the id of "   "], []]
+    Tokens "  " and "   ", the text "a   b" -> pieces "a", "", "b"; ids [[], [the id of "   "], []].
     """
 
     def __init__(self, tokens: Mapping[str, AddedToken], ids: Mapping[str, int]):

@@ -18,11 +18,7 @@ _REPLACEMENT = 0xFFFD  # what invalid bytes are decoded as
 
 
 class GraphByteFallback(GraphBytePair):
-    """Byte-fallback BPE in the graph: strings -> ids, equal to `ByteFallbackTokenizer`.
-
-    Args:
-        tokenizer: `ByteFallbackTokenizer`.
-    """
+    """Byte-fallback BPE in the graph: strings -> ids, equal to `ByteFallbackTokenizer`."""
 
     def _set_up_units(self, tokenizer: ByteFallbackTokenizer) -> None:
         numbers = np.full(0x110000, _UNKNOWN, np.int32)
@@ -69,10 +65,7 @@ class GraphByteFallback(GraphBytePair):
         return ids, word_of, tf.equal(self._spans.lookup(keys), 1)
 
     def _located_units(self, texts) -> tuple[Any, Any, Any, Any]:
-        """Returns the tokens of texts before any are joined, the text of each, and the bytes where its source is.
-
-        Places are those in the concatenation of all texts.
-        """
+        """Returns the tokens of texts before any are joined, the text of each, and its bytes in all texts, joined."""
         points, rows, starts = characters(texts)
         raw = bytes_of(texts)
         ends = shifted(starts, -1, tf.size(raw))

@@ -43,9 +43,6 @@ class GraphBytePair(tf.Module, GraphForm):
     It works eagerly, in tf.data, in tf.function, and inside a saved tf.Module. Invalid UTF-8 is kept: its bytes have
     tokens too.
 
-    Args:
-        tokenizer: `BytePairTokenizer`.
-
     Example:
         >>> from keras_bert.tokenization.byte_pair import byte_alphabet
         >>> tokens = [*byte_alphabet(), "th", "the", "Ġthe", "<s>", "</s>", "<pad>", "<unk>", "<mask>"]

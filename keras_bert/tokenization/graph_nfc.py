@@ -125,13 +125,9 @@ def _unchanged(texts) -> Sources:
 
 
 def _joined(texts, lengths, rows, starts, ends, new):
-    """Puts changed parts into their texts. Returns the new texts and their `Sources`.
+    """Puts changed parts, strings `(changes,)`, into texts of these lengths. Returns these and their `Sources`.
 
-    Args:
-        texts: strings `(texts,)`.
-        lengths: int32 `(texts,)`, in bytes.
-        rows, starts, ends: int32 `(changes,)`, the number of the text of each changed part and its bytes there.
-        new: strings `(changes,)`.
+    `rows`, `starts` and `ends`, int32 `(changes,)`, are the number of the text of each part and its bytes there.
     """
     count, num_new = tf.size(texts), tf.size(new)
     # The parts: what follows the start of a text (0) or a changed part (1), and the changed parts (2).

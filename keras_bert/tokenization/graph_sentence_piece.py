@@ -18,9 +18,6 @@ class GraphSentencePiece(tf.Module, GraphForm):
     It runs the operation `SentencepieceTokenizeWithOffsets` of TensorFlow Text, which stock TensorFlow Serving
     includes. If two segmentations of a text have the same score, the operation and the Python library may choose
     differently.
-
-    Args:
-        tokenizer: the `SentencePieceTokenizer`.
     """
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
@@ -93,13 +90,10 @@ class GraphSentencePiece(tf.Module, GraphForm):
 
 
 class _LoadedModel(tf.saved_model.experimental.TrackableResource):
-    """A SentencePiece model in the memory of TensorFlow, under a name of its own in this process.
+    """The content of a SentencePiece model file in the memory of TensorFlow, under a name of its own in this process.
 
     TensorFlow deletes the model when it clears its cache of operations, as `keras.utils.set_random_seed` makes it do.
     Loading it again under the same name repairs every function that uses it.
-
-    Args:
-        model: the content of a model file.
     """
 
     _numbers = itertools.count()

@@ -123,11 +123,7 @@ class StandIns:
 
     The op asks the server's ICU where words end. ICUs of other Unicode versions would end words at code points that
     Unicode 14.0 does not know, so the op sees other code points in their places: a code point of the vocabulary has its
-    own stand-in, all others have `UNKNOWN`, which is in no token.
-
-    Args:
-        ids: token -> id, of the tokens that words are cut into.
-        chinese_chars: whether every CJK ideograph is a word.
+    own stand-in, all others have `UNKNOWN`, which is in no token. `ids` are those of tokens that words are cut into.
     """
 
     UNKNOWN = STAND_INS[0]
@@ -159,8 +155,6 @@ class TextPieces(tf.Module):
 
     Args:
         pieces: tf.text FastWordpieceTokenizer with the vocabulary translated by `stand_ins`.
-        stand_ins: `StandIns` of the vocabulary.
-        unk_id: id of [UNK].
         max_characters: a word with more characters is [UNK].
     """
 
@@ -175,14 +169,9 @@ class TextPieces(tf.Module):
         self._stand_ins = CodePointTable(numbers)
 
     def __call__(self, points: tf.Tensor, word_starts: tf.Tensor):
-        """Cuts words, given as code points int32 `(characters,)`.
+        """Cuts words: the code points of all, int32 `(characters,)`, and whether a word starts there, bool.
 
-        Args:
-            points: the characters of all words.
-            word_starts: bool `(characters,)`, whether a word starts here.
-
-        Returns:
-            For every piece its id, the number of its word, and the indices of its first and last character.
+        Returns for every piece its id, the number of its word, and the indices of its first and last character.
         """
         stand_ins = self._stand_ins(points)
         points = tf.where(tf.equal(stand_ins, 0), points, stand_ins)
@@ -216,10 +205,7 @@ def added_tokens_of(tokenizer: WordPieceTokenizer, exact: ExactTokenizer) -> Gra
 
 
 def _next_source(sources: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
-    """Returns the end of the source character of each normalised byte: the next source position that differs.
-
-    All bytes of a replacement have the position of their source: [0, 0, 0, 3, 4] -> 3 for the indices 0, 1 and 2.
-    """
+    """Returns the end of each byte's source, the next position that differs: [0, 0, 3, 4] -> 3 for the first two."""
     is_new = changes(sources.values)
     (distinct,) = flagged(is_new, sources.values)
     return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), indices))

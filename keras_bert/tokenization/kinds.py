@@ -32,12 +32,8 @@ def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) 
         path: the folder or file.
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
-    Returns:
-        a `StreamVocabulary` if the folder has a `stream_vocab.json`; else the vocabulary of `read_folder`, without the
-        casing of a WordPiece.
-
-    Raises:
-        InputError: a file is damaged, or one of a pair is missing.
+    Returns a `StreamVocabulary` if the folder has a `stream_vocab.json`; else the vocabulary of `read_folder`, without
+    the casing of a WordPiece. Raises `InputError` if a file is damaged, or one of a pair is missing.
     """
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, VOCABULARY_JSON)):
@@ -62,13 +58,9 @@ def read_folder(
         makes_rows: whether the special tokens around texts matter.
         reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
-    Returns:
-        a `WordPieceTokenizer`, or a `Vocabulary` if no file says whether texts are lower-cased; a `BytePairTokenizer`
-        or a `SentencePieceTokenizer`; or None if there are no files of these.
-
-    Raises:
-        InputError: a file is damaged, the files belong to tokenizers of several kinds or of an unknown one, or the
-            package of the tokenizer is not installed.
+    Returns a `WordPieceTokenizer`, or a `Vocabulary` if no file says whether texts are lower-cased; a
+    `BytePairTokenizer` or a `SentencePieceTokenizer`; or None if there are no files of these. Raises `InputError` if a
+    file is damaged, the files are of several kinds or of an unknown one, or the tokenizer's package is not installed.
     """
     kind = kind_of_folder(folder, reads_tokenizer_json)
     if kind is None:
@@ -94,14 +86,11 @@ def read_folder(
 
 
 class _Kind(NamedTuple):
-    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own.
-
-    `package` is the one that finds its tokens; "" for our own code.
-    """
+    """How a kind of tokenizer is recognised: by its model in tokenizer.json, and by files of its own."""
 
     model: str
     files: Sequence[str]
-    package: str = ""
+    package: str = ""  # the one that finds its tokens, if that is not our own code
 
 
 _KINDS = {
@@ -114,20 +103,18 @@ _KINDS = {
 def kind_of_folder(folder: str | os.PathLike, reads_tokenizer_json: bool = True) -> str | None:
     """Returns `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`; None if a folder has no tokenizer.
 
-    The model in `tokenizer.json` and the names of the other files must agree. The reader of the kind refuses a
-    `tokenizer_class` of another one.
-
-    Raises:
-        InputError: they do not, or the model in `tokenizer.json` is of another kind.
+    The model in `tokenizer.json` must be one of these kinds and agree with the names of the other files, otherwise this
+    raises `InputError`. The reader of the kind refuses a `tokenizer_class` of another one.
     """
     found: dict[str, str] = {}
-    model = _model_of_tokenizer_json(folder) if reads_tokenizer_json else None
-    if model is not None:
+    file = os.path.join(folder, TOKENIZER_FILE)
+    stored = member(read_tokenizer_json(folder), "model", dict, file) if reads_tokenizer_json else None
+    if stored is not None:
+        model = member(stored, "type", str, file, "WordPiece")  # older files do not state it
         kind = next((kind for kind, its in _KINDS.items() if its.model == model), None)
         if kind is None:
             raise InputError(
-                f"{os.path.join(folder, TOKENIZER_FILE)}: the model is {model!r:.100}. Supported are "
-                f"{', '.join(its.model for its in _KINDS.values())}."
+                f"{file}: the model is {model!r:.100}. Supported are {', '.join(its.model for its in _KINDS.values())}."
             )
         found[kind] = f"{TOKENIZER_FILE} has the model {model}"
     for kind, its in _KINDS.items():
@@ -140,16 +127,6 @@ def kind_of_folder(folder: str | os.PathLike, reads_tokenizer_json: bool = True)
             "that do not belong to the model."
         )
     return next(iter(found), None)
-
-
-def _model_of_tokenizer_json(folder: str | os.PathLike) -> str | None:
-    """Returns the kind of the model in a folder's tokenizer.json, or None without one."""
-    file = os.path.join(folder, TOKENIZER_FILE)
-    model = member(read_tokenizer_json(folder), "model", dict, file)
-    if model is None:
-        return None
-    # Older files do not state the kind of WordPiece.
-    return member(model, "type", str, file, "WordPiece")
 
 
 def load_vocabulary(path: str | os.PathLike) -> TokenTable:

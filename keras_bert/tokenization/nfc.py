@@ -18,11 +18,7 @@ from keras_bert.tokenization import unicode_table
 
 
 def nfc(text: str) -> str:
-    """Returns the text in normalisation form C.
-
-    >>> nfc("cafe\\u0301"), len(nfc("cafe\\u0301"))
-    ('café', 4)
-    """
+    """Returns the text in normalisation form C: "e" and U+0301 -> "é"."""
     return "".join(part for part, _, _ in _parts(text))
 
 

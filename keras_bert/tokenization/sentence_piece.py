@@ -178,9 +178,7 @@ class SentencePieceTokenizer(Tokenizer):
         added = self.added_tokens
         if added and form.appends_mask:
             # Without its id, transformers would give it to the first added token.
-            mask = self.special_tokens.mask
-            takes_space = self.special_tokens.mask_takes_space
-            added = (AddedToken(mask, lstrip=takes_space, normalized=False, special=True), *added)
+            added = (self.special_tokens.as_added_token(self.special_tokens.mask), *added)
         if added:
             settings["added_tokens_decoder"] = added_tokens_decoder(added, self.ids)
         name = tokenizer_class if tokenizer_class and form.prepares else form.tokenizer_class

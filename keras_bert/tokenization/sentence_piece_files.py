@@ -4,8 +4,6 @@ Where SentencePiece and tokenizers of a `tokenizer.json` differ, as for decompos
 """
 
 import base64
-import dataclasses
-import json
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,6 @@ from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_files import read_small_file
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
-from keras_bert.tokenization.added_tokens import AddedToken
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer, beyond_model, parsed
 from keras_bert.tokenization.sentence_piece_forms import DEBERTA, MODEL_FILES, SentencePieceForm, form_of
 from keras_bert.tokenization.sentence_piece_model import (
@@ -34,7 +31,6 @@ from keras_bert.tokenization.tokenizer_json import (
     SENTENCE_PIECE_CLASSES,
     SETTINGS_FILE,
     TOKENIZER_FILE,
-    added_token_entry,
     check_row_form,
     parts_of,
     read_added_tokens,
@@ -42,6 +38,7 @@ from keras_bert.tokenization.tokenizer_json import (
     read_tokenizer_json,
     row_template,
     special_tokens_of,
+    tokenizer_text,
 )
 
 _SPLITTER_KEYS = KnownKeys(
@@ -71,8 +68,7 @@ _COMPOSING = [("Replace", {"Regex": r"\s{2,}|[\n\r\t]"}, " "), ("NFC", None, Non
 def read_sentence_piece(folder: str | os.PathLike) -> SentencePieceTokenizer | None:
     """Returns the tokenizer of a folder's model file or, without one, of its `tokenizer.json`; None without both.
 
-    Raises:
-        InputError: a file is damaged or not supported, or two files disagree.
+    Raises `InputError` if a file is damaged or not supported, or two files disagree.
     """
     files = (os.path.join(folder, name) for name in (*MODEL_FILES, TOKENIZER_FILE))
     file = next(filter(os.path.isfile, files), None)
@@ -156,12 +152,9 @@ def _of_tokenizer_file(folder: str | os.PathLike, file: str, settings: Mapping[s
 
 
 def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
-    """Returns the content of the `tokenizer.json` of a `SentencePieceTokenizer`.
+    """Returns the content of the `tokenizer.json` of a tokenizer. Raises `InputError` if it cannot hold the model.
 
     Programs that read it divide texts with decomposed letters otherwise.
-
-    Raises:
-        InputError: such a file cannot hold the model.
     """
     tokenizer = tokenizer.without_spare_rows()
     model, special, ids = parsed(tokenizer.model), tokenizer.special_tokens, tokenizer.ids
@@ -170,36 +163,26 @@ def tokenizer_json(tokenizer: SentencePieceTokenizer) -> str:
         kind = "has unused pieces" if model.is_unigram else "merges pairs (BPE)"
         raise InputError(f"The SentencePiece model {kind}, which a {TOKENIZER_FILE} of Unigram cannot hold.")
     names = dict.fromkeys([*special.names, *(piece.text for piece in pieces if piece.type == CONTROL)])
-    added = {name: AddedToken(name, normalized=False, special=True) for name in names}
-    added[special.mask] = dataclasses.replace(added[special.mask], lstrip=special.mask_takes_space)
+    added = {name: special.as_added_token(name) for name in names}
     added |= {token.content: token for token in tokenizer.added_tokens}
-    in_order = sorted(added.values(), key=lambda token: ids[token.content])
     split = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     splitters = [split] if model.space_steps else [{"type": "WhitespaceSplit"}, split]
-    values = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": ids[token.content], **added_token_entry(token)} for token in in_order],
-        "normalizer": {"type": "Sequence", "normalizers": _steps(tokenizer, model)},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splitters},
-        "post_processor": row_template(special, ids, special.second_segment),
-        "decoder": split,
-        "model": {
-            "type": "Unigram",
-            "unk_id": ids[special.unk],
-            "vocab": [list(pair) for pair in zip(tokenizer.tokens, _scores(tokenizer, pieces), strict=False)],
-            "byte_fallback": False,
-        },
-    }
-    return json.dumps(values, ensure_ascii=False) + "\n"
+    vocab = [list(pair) for pair in zip(tokenizer.tokens, _scores(tokenizer, pieces), strict=False)]
+    return tokenizer_text(
+        added.values(),
+        ids,
+        normalizer={"type": "Sequence", "normalizers": _steps(tokenizer, model)},
+        pre_tokenizer={"type": "Sequence", "pretokenizers": splitters},
+        post_processor=row_template(special, ids, special.second_segment),
+        decoder=split,
+        model={"type": "Unigram", "unk_id": ids[special.unk], "vocab": vocab, "byte_fallback": False},
+    )
 
 
 def _scores(tokenizer: SentencePieceTokenizer, pieces: Sequence[Piece]) -> list[float]:
     """Returns the score of each piece with which Unigram divides texts as the tokenizer does.
 
-    Pieces that a user defined are always found, the longest first. Pieces that the tokenizer divides, such as "21,",
-    never are.
+    Pieces of a user are always found, the longest first, and those that the tokenizer divides, such as "21,", never.
     """
     worst = min(piece.score for piece in pieces) - 100
     scores = [100.0 * len(piece.text) ** 2 if piece.type == USER_DEFINED else piece.score for piece in pieces]

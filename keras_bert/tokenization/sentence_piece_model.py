@@ -95,11 +95,7 @@ class SentencePieceModel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SentencePieceModel":
-        """Reads and checks the content of a model file.
-
-        Raises:
-            InputError: it is damaged, too large, or of an unsupported kind. The message does not name the file.
-        """
+        """Reads a model file. Raises `InputError`, without its name, if it is damaged, too large or not supported."""
         from google.protobuf.message import DecodeError
 
         model = _message("Model")
@@ -265,13 +261,10 @@ def _plain_characters(lower_case: bool, keep_accents: bool) -> Mapping[str, str]
 
 
 def check_rules(rules: bytes) -> None:
-    """Checks that looking up a rule never leaves the array of the rules.
+    """Raises `InputError` if a lookup could leave the array of the rules, or they or their results are too long.
 
     The rules are the states of an automaton over bytes: a double array of 32-bit units, followed by the results, each
     ended by a zero byte.
-
-    Raises:
-        InputError: a lookup could leave the array, or the rules or their results are too long.
     """
     if not rules:
         return

@@ -62,11 +62,7 @@ class TokenLists(NamedTuple):
 
 
 class PythonForm:
-    """The methods of a `GraphForm` in Python: they return `TokenLists` with the same numbers, and need no TensorFlow.
-
-    Args:
-        tokenizer: a `Tokenizer`.
-    """
+    """The methods of a `GraphForm` in Python: they return `TokenLists` of the same numbers, and need no TensorFlow."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer

@@ -48,6 +48,11 @@ class SpecialTokens:
         """The names, in the order of the roles above."""
         return self.cls, self.sep, self.pad, self.unk, self.mask
 
+    def as_added_token(self, name: str) -> AddedToken:
+        """Returns the token of this name, which structures texts, as the files of Hugging Face have it."""
+        takes_space = self.mask_takes_space and name == self.mask
+        return AddedToken(name, lstrip=takes_space, normalized=False, special=True)
+
     def separators(self, num_texts: int) -> tuple[int, ...]:
         """Returns the number of `sep` tokens after each text of a row.
 

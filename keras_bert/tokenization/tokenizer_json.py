@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_bert.program.errors import InputError
@@ -100,11 +100,8 @@ _FILE_KEYS = KnownKeys(
 def read_settings(folder: str | os.PathLike, classes: Sequence[str]) -> dict[str, Any]:
     """Returns the settings in a folder's `tokenizer_config.json`, or an empty dict without the file.
 
-    As in transformers, `tokenizer_class` is that of `config.json`, or that of its model, if the file states none.
-
-    Raises:
-        InputError: the file is damaged, has a setting that is not known here, or a class that is not one of `classes`,
-            which tokenise as the caller does.
+    As in transformers, `tokenizer_class` is that of `config.json`, or that of its model, if the file states none. If it
+    is not one of `classes`, which tokenise as the caller does, or a setting is not known, this raises `InputError`.
     """
     path = os.path.join(folder, SETTINGS_FILE)
     settings = _object(path)
@@ -141,8 +138,7 @@ def has_own_steps(settings: Mapping[str, Any]) -> bool:
 def read_tokenizer_json(folder: str | os.PathLike) -> dict[str, Any]:
     """Returns the content of a folder's `tokenizer.json`, or an empty dict without the file.
 
-    Raises:
-        InputError: the file is damaged, or has a key that is not known here.
+    Raises `InputError` if it is damaged, or has a key that is not known here.
     """
     path = os.path.join(folder, TOKENIZER_FILE)
     values = _object(path)
@@ -156,10 +152,7 @@ def read_added_tokens(
     """Returns the added tokens of a folder in the order of their ids, special ones included.
 
     Its `tokenizer.json` has these values, and its `tokenizer_config.json` these settings; the other files are read.
-    Tokens that are not in `ids` get an id there.
-
-    Raises:
-        InputError: a file is damaged, or two files give a token different ids.
+    Tokens that are not in `ids` get an id there. Two files that give a token different ids raise `InputError`.
     """
     found: dict[str, AddedToken] = {}
     following = max(ids.values(), default=-1) + 1  # the next id
@@ -208,9 +201,6 @@ def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> Spec
     """Returns the special tokens that a folder's files name; `default` supplies the others.
 
     Pairs are cut as Hugging Face's library cuts them, if the folder has one of its files that does not say otherwise.
-
-    Raises:
-        InputError: a file is damaged.
     """
     theirs = (TOKENIZER_FILE, SPECIAL_TOKENS_FILE, SETTINGS_FILE, _CONFIG_FILE)
     names: dict[str, Any] = {LONGER_KEEPS_MORE: any(os.path.isfile(os.path.join(folder, file)) for file in theirs)}
@@ -277,6 +267,14 @@ def _short(token: str, where: str) -> str:
 def added_token_entry(token: AddedToken) -> dict[str, Any]:
     """Returns an added token as Hugging Face writes it, without its id."""
     return {"content": token.content, **{name: getattr(token, name) for name in _FLAGS}}
+
+
+def tokenizer_text(tokens: Iterable[AddedToken], ids: Mapping[str, int], **parts: Any) -> str:
+    """Returns the content of a `tokenizer.json` with these added tokens, and its other parts in this order."""
+    in_order = sorted(tokens, key=lambda token: ids[token.content])
+    entries = [{"id": ids[token.content], **added_token_entry(token)} for token in in_order]
+    values = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": entries, **parts}
+    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def added_tokens_decoder(tokens: Sequence[AddedToken], ids: Mapping[str, int]) -> dict[str, dict]:

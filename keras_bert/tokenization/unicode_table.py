@@ -129,10 +129,7 @@ def _decomposition_steps() -> dict[int, tuple[int, ...]]:
 
 @functools.cache
 def lowered_points() -> dict[int, tuple[int, ...]]:
-    """Returns code point -> its lower case, if that differs from the code point.
-
-    A capital sigma maps to the small sigma; the final form depends on its neighbours.
-    """
+    """Returns code point -> its lower case, if that differs. That of a final sigma depends on its neighbours."""
     table = {}
     for first, last, value in _items("LOWERED"):
         codes = tuple(int(code, 16) for code in value.split("."))
@@ -143,10 +140,7 @@ def lowered_points() -> dict[int, tuple[int, ...]]:
 
 @functools.cache
 def folded_points() -> dict[int, tuple[int, ...]]:
-    """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
-
-    Marks are not stripped.
-    """
+    """Returns code point -> canonical decomposition of its lower case, marks included, if that differs."""
     lowered, decomposed = lowered_points(), decompositions()
 
     def fold(point: int) -> tuple[int, ...]:
@@ -170,19 +164,12 @@ def is_cjk(point: int) -> bool:
 
 
 class TextRules(NamedTuple):
-    """How a text becomes words.
-
-    Attributes:
-        lower_case: whether it is lower-cased.
-        strip_accents: whether it is decomposed and non-spacing marks are dropped.
-        chinese_chars: whether every CJK ideograph is a word.
-        max_characters: a word with more characters is unknown.
-    """
+    """How a text becomes words."""
 
     lower_case: bool
-    strip_accents: bool
-    chinese_chars: bool = True
-    max_characters: int = MAX_CHARACTERS_PER_WORD
+    strip_accents: bool  # whether it is decomposed and non-spacing marks are dropped
+    chinese_chars: bool = True  # whether every CJK ideograph is a word
+    max_characters: int = MAX_CHARACTERS_PER_WORD  # a word with more characters is unknown
 
     def changed_points(self) -> dict[int, tuple[int, ...]]:
         """Returns code point -> its replacement, if that differs. Marks are not dropped."""
@@ -191,5 +178,4 @@ class TextRules(NamedTuple):
         return folded_points() if self.lower_case else decompositions()
 
     def dropped_marks(self) -> frozenset[int]:
-        """Returns the marks that are dropped."""
         return nonspacing_marks() if self.strip_accents else frozenset()

@@ -62,12 +62,9 @@ _NORMALIZER_KEYS = KnownKeys(used=("type", *_OF_NORMALIZER.values()), fixed={"cl
 def read_word_piece(folder: str | os.PathLike, makes_rows: bool = True) -> Vocabulary | WordPieceTokenizer | None:
     """Reads the files of a folder. `makes_rows` says whether the special tokens around texts matter.
 
-    Returns:
-        the tokenizer; the vocabulary with its settings if no file says whether texts are lower-cased; or None if there
-        are neither a `vocab.txt` nor a `tokenizer.json`.
-
-    Raises:
-        InputError: a file is damaged, has a setting that would change the tokens, or contradicts another.
+    Returns the tokenizer; the vocabulary with its settings if no file says whether texts are lower-cased; or None if
+    there are neither a `vocab.txt` nor a `tokenizer.json`. Raises `InputError` if a file is damaged, has a setting that
+    would change the tokens, or contradicts another.
     """
     values, settings = read_tokenizer_json(folder), read_settings(folder, WORD_PIECE_CLASSES)
     model = member(values, "model", dict, os.path.join(folder, TOKENIZER_FILE), {})
@@ -189,8 +186,7 @@ def _rules(
 ) -> dict[str, bool | None]:
     """Returns the three settings of WordPiece as the files state them.
 
-    With `of_class`, as in transformers, the settings of a class such as BertTokenizer, and its defaults, come before
-    its `tokenizer.json`.
+    With `of_class`, those of a class such as BertTokenizer, and its defaults, come first, as in transformers.
     """
     file, settings_file = os.path.join(folder, TOKENIZER_FILE), os.path.join(folder, SETTINGS_FILE)
     normalizer, splitter = (member(values, name, dict, file, {}) for name in ("normalizer", "pre_tokenizer"))

@@ -13,18 +13,13 @@ _MASKED = -30000.0
 class OnnxEncoder:
     """Adds a `BertEncoder` to a graph. Other encoders override methods that begin with an underscore.
 
-    Each row has one sequence: `input_mask` is 0 or 1. With the input `position_ids`, rows are packed: the mask numbers
-    their sequences. With `cls_positions` beside it, methods that return one vector for a row return one for each
-    sequence.
+    Each row has one sequence: `input_mask` is 0 or 1. With the input `position_ids`, rows are packed, and `is_packed`
+    is true: the mask numbers their sequences. With `cls_positions` beside it, methods that return one vector for a row
+    return one for each sequence.
 
     Args:
-        graph: the graph.
-        encoder: the encoder.
         inputs: feature name -> the value of it, int32 `[B, S]`; `cls_positions` is `[B, K]`.
         rows: the name of the axis of B.
-
-    Attributes:
-        is_packed: whether rows are packed.
     """
 
     # Whether the bias of the attention depends on the token that attends.
@@ -48,12 +43,9 @@ class OnnxEncoder:
         return self._run()
 
     def vectors_at(self, columns: str | None = None) -> tuple[str, str | None]:
-        """Returns the vectors of the first tokens, `[B, 1, H]`, and of selected columns, `[B, P, H]` or None.
+        """Returns the vectors of the first tokens, `[B, 1, H]`, and of columns, int64 `[B, P]` -> `[B, P, H]`, or None.
 
         The last block runs for these only. Packed rows have no selected columns, and K first tokens: `[B, K, H]`.
-
-        Args:
-            columns: int64 `[B, P]`.
         """
         graph = self.graph
         if columns is None:
@@ -90,11 +82,9 @@ class OnnxEncoder:
         return self.graph.activation(self.config.pooler_act, dense(self.graph, self.encoder.pooler.dense, vectors))
 
     def _run(self, select=None, num_selected: int | str | None = None) -> str:
-        """Returns the vectors after the last block.
+        """Returns the vectors after the last block, which runs for all tokens, or for those that `select` returns.
 
-        Args:
-            select: function of the last block's inputs that returns those of the tokens that it runs for; None: all.
-            num_selected: the number of selected tokens of a row, or its name.
+        `num_selected` is their number in a row, or its name.
         """
         self._select = select
         hidden, bias = self._embeddings(), self._attention_bias()

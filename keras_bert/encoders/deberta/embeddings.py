@@ -89,8 +89,7 @@ class DistanceVectors(BertLayer):
 
     def build(self, vectors_shape):
         shape = (2 * (self.num_buckets if self.num_buckets > 0 else self.longest), vectors_shape[-1])
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
+        self.table = self.new_weight("table", shape)
         if self.layer_norm:
             self.layer_norm.build(shape)
 
@@ -111,10 +110,8 @@ class DistanceVectors(BertLayer):
 def rows_of_distances(num_buckets: int, longest: int) -> np.ndarray:
     """Returns the rows of the distances -longest, ..., longest in the table: int32 `[2 * longest + 1]`.
 
-    Args:
-        num_buckets: number of buckets on each side. Distances of up to half of it have a bucket each, and the others
-            get wider in equal steps of the logarithm. Not above 0: each distance has a bucket.
-        longest: longer distances are in the bucket of this one.
+    There are `num_buckets` on each side. Distances of up to half of it have a bucket each, and the others get wider in
+    equal steps of the logarithm. If it is not above 0, each distance has a bucket. Longer ones count as `longest`.
 
     Example:
         >>> rows_of_distances(num_buckets=4, longest=10).tolist()

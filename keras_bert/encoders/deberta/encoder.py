@@ -27,13 +27,6 @@ class DebertaEncoder(BertEncoder):
     Call arguments and returns: those of `BertEncoder`. `pooled_output` is the pooler of classifiers; published encoders
     have none.
 
-    Example:
-        >>> config = BertConfig.from_size("deberta-v3-xsmall", vocab_size=100, num_hidden_layers=2)
-        >>> encoder = DebertaEncoder(config)
-        >>> ids = np.array([[1, 17, 43, 2, 0]])
-        >>> encoder({"input_ids": ids, "input_mask": ids > 0})["sequence_output"].shape
-        TensorShape([1, 5, 384])
-
     Reference: He et al., 2020, arXiv 2006.03654, and 2021, arXiv 2111.09543.
     """
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert.encoders.bert.onnx import OnnxEncoder
-from keras_bert.encoders.deberta.attention import LOWEST
+from keras_bert.encoders.deberta.block import LOWEST
 from keras_bert.encoders.deberta.config import CONTENT_TO_POSITION, POSITION_TO_CONTENT
 from keras_bert.records import features
 from keras_bert.serving.graph.onnx_layers import array, dense, layer_norm, stored_name
@@ -90,10 +90,8 @@ class OnnxDebertaEncoder(OnnxEncoder):
         return super()._attend(layer, query, key, value, bias)
 
     def _projected_distances(self, layer):
-        """Returns the vectors of distances as queries and as keys, `[1, R, H]`; None where scores have no such product.
-
-        They do not depend on the inputs: ONNX Runtime computes them when it loads the file.
-        """
+        """Returns the vectors of distances as queries and as keys, `[1, R, H]`; None where scores do not need them."""
+        # They do not depend on the inputs: ONNX Runtime computes them when it loads the file.
         vectors = self._distance_vectors
         if layer.shares_projections:
             return self._query_key_value(layer, vectors, vectors)[:2]

@@ -12,14 +12,9 @@ from keras_bert.layers.transformer_block import TransformerBlock
 
 
 def chosen_blocks(blocks, numbers):
-    """Gathers for every block of every head the blocks with these numbers.
+    """Gathers for every block of every head those with these numbers, each at least 0 and below C.
 
-    Args:
-        blocks: `[B, C, N, b, D]`.
-        numbers: int32 `[B, C, N, M]`, each at least 0 and below C.
-
-    Returns:
-        `[B, C, N, M b, D]`.
+    `[B, C, N, b, D]` and int32 `[B, C, N, M]` -> `[B, C, N, M b, D]`.
     """
     batch_size, num_blocks, num_heads, block_size, width = ops.shape(blocks)
     # The index of block c of head n in row r is (r C + c) N + n.

@@ -7,7 +7,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
-from keras_bert.layers.numbered_mask import MASKED
+from keras_bert.layers.blocks import in_blocks, with_neighbours
+from keras_bert.layers.numbered_mask import bias_of
 
 # Lengths of rows whose random blocks the authors drew from the first 1,024 tokens. For other lengths they draw from as
 # many blocks as full attention is used for.
@@ -16,19 +17,12 @@ _RANGE_OF_THE_PAPER = 1024
 
 
 class SlidingWindows(NamedTuple):
-    """The pattern of a layer with sliding windows and global tokens.
+    """The pattern of a layer with sliding windows and global tokens."""
 
-    Attributes:
-        bias: float `[B, C, 1, b, G + 3 b]`, for blocks of b tokens and the keys of `neighbouring_blocks`.
-        global_columns: int32 `[B, G]`, the columns of the global tokens; column 0 where a row has fewer.
-        global_numbers: int32 `[B, S]`: n if the token is the n-th global one, counted from 0; -1 for others.
-        key_bias: float `[B, 1, 1, S]`, for global tokens, which attend to all tokens.
-    """
-
-    bias: Any
-    global_columns: Any
-    global_numbers: Any
-    key_bias: Any
+    bias: Any  # float `[B, C, 1, b, G + 3 b]`, for blocks of b tokens and the keys of `neighbouring_blocks`
+    global_columns: Any  # int32 `[B, G]`, the columns of the global tokens; column 0 where a row has fewer
+    global_numbers: Any  # int32 `[B, S]`: n if the token is the n-th global one, counted from 0; -1 for others
+    key_bias: Any  # float `[B, 1, 1, S]`, for global tokens, which attend to all tokens
 
     @property
     def block_size(self):
@@ -36,19 +30,12 @@ class SlidingWindows(NamedTuple):
 
 
 class SparseBlocks(NamedTuple):
-    """The pattern of a layer with sparse blocks.
+    """The pattern of a layer with sparse blocks."""
 
-    Attributes:
-        numbers: int32 `[B, C, N, M]`, for every block and head the blocks that it attends to; -1 for none.
-        bias: float `[B, C, N, 1, M b]`, for the keys of `chosen_blocks`.
-        last_block: int32 `[B, 1]`, the number of the last block of each row that has tokens.
-        key_bias: float `[B, 1, 1, C b]`, for the first and the last block, which attend to all tokens.
-    """
-
-    numbers: Any
-    bias: Any
-    last_block: Any
-    key_bias: Any
+    numbers: Any  # int32 `[B, C, N, M]`, for every block and head the blocks that it attends to; -1 for none
+    bias: Any  # float `[B, C, N, 1, M b]`, for the keys of `chosen_blocks`
+    last_block: Any  # int32 `[B, 1]`, the number of the last block of each row that has tokens
+    key_bias: Any  # float `[B, 1, 1, C b]`, for the first and the last block, which attend to all tokens
 
     @property
     def block_size(self):
@@ -77,17 +64,14 @@ def windows(is_token, is_global, half_window: int, most_global: int) -> SlidingW
     is_used = ops.arange(num_global, dtype="int32") < counts  # [B, G]
     columns = ops.where(is_used, ops.cast(columns, "int32"), 0)
 
-    in_window = ops.logical_and(is_token, numbers < 0)
-    in_window = ops.pad(in_window, [[0, 0], [block_size, (num_blocks + 1) * block_size - length]])
-    by_block = ops.reshape(in_window, (batch_size, num_blocks + 2, block_size))
-    keys = ops.concatenate([by_block[:, :-2], by_block[:, 1:-1], by_block[:, 2:]], axis=2)  # [B, C, 3 b]
+    keys = with_neighbours(in_blocks(ops.logical_and(is_token, numbers < 0), block_size))  # [B, C, 3 b]
     distances = ops.expand_dims(ops.arange(block_size), 1) + block_size - ops.arange(3 * block_size)
     is_near = ops.abs(distances) <= half_window  # [b, 3 b]
     allowed = ops.logical_and(ops.expand_dims(keys, 2), is_near)  # [B, C, b, 3 b]
     shape = (batch_size, num_blocks, block_size, num_global)
     to_global = ops.broadcast_to(ops.reshape(is_used, (batch_size, 1, 1, num_global)), shape)
-    bias = _bias(ops.concatenate([to_global, allowed], axis=3))
-    return SlidingWindows(ops.expand_dims(bias, 2), columns, numbers, _bias(is_token)[:, None, None])
+    bias = bias_of(ops.concatenate([to_global, allowed], axis=3))
+    return SlidingWindows(ops.expand_dims(bias, 2), columns, numbers, bias_of(is_token)[:, None, None])
 
 
 def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_random: int, most_blocks: int):
@@ -97,8 +81,7 @@ def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_ran
 
     Args:
         is_token: bool `[B, S]`.
-        layer: the number of the layer, from 0: each has random blocks of its own.
-        num_heads: number of heads: each has random blocks of its own.
+        layer, num_heads: the number of the layer, from 0, and of heads: each head has random blocks of its own.
         block_size: tokens in a block.
         num_random: random blocks of each block.
         most_blocks: the blocks in the longest possible row.
@@ -143,8 +126,8 @@ def sparse_blocks(is_token, layer: int, num_heads: int, block_size: int, num_ran
     rows = ops.reshape(ops.arange(batch_size, dtype="int32") * num_blocks, (-1, 1, 1, 1))
     is_key = ops.take(ops.reshape(blocks_of_keys, (-1, block_size)), rows + ops.maximum(numbers, 0), axis=0)
     is_key = ops.logical_and(is_key, ops.expand_dims(numbers >= 0, 4))  # [B, C, N, M, b]
-    bias = _bias(ops.reshape(is_key, (batch_size, num_blocks, num_heads, 1, -1)))
-    return SparseBlocks(numbers, bias, last[:, 0, 0], _bias(is_token)[:, None, None])
+    bias = bias_of(ops.reshape(is_key, (batch_size, num_blocks, num_heads, 1, -1)))
+    return SparseBlocks(numbers, bias, last[:, 0, 0], bias_of(is_token)[:, None, None])
 
 
 @functools.lru_cache(maxsize=64)
@@ -198,10 +181,6 @@ def _most_chosen(num_blocks, is_full, most_full: int, most_sparse: int):
     if tensorflow_functions and tensorflow_functions.lengths_may_vary():
         return ops.minimum(num_blocks, ops.where(ops.any(is_full), most_full, most_sparse))
     return most_full
-
-
-def _bias(allowed):
-    return (1.0 - ops.cast(allowed, "float32")) * MASKED
 
 
 def _smaller(number: int, length):

@@ -129,14 +129,8 @@ class LongEncoder(BertEncoder):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LongTokens(Tokens):
-    """The inputs of a `LongEncoder`.
+    """The inputs of a `LongEncoder`."""
 
-    Attributes:
-        is_token: bool `[B, S]`, false for padding; None for rows with full attention.
-        is_global: bool `[B, S]`, the global tokens of Longformer; None in BigBird.
-        most_global: the largest number of global tokens in a row.
-    """
-
-    is_token: Any
-    is_global: Any = None
-    most_global: int = 0
+    is_token: Any  # bool `[B, S]`, false for padding; None for rows with full attention
+    is_global: Any = None  # bool `[B, S]`, the global tokens of Longformer; None in BigBird
+    most_global: int = 0  # the largest number of global tokens in a row

@@ -48,12 +48,7 @@ FAMILY = Family(
         classes="Longformer",
         prefix="longformer",
         **heads_of("longformer"),
-        defaults={
-            "vocab_size": 30522,
-            "max_position_embeddings": 512,
-            "type_vocab_size": 2,
-            "layer_norm_eps": 1e-12,
-        },
+        defaults={"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
         more=KnownKeys(
             harmless=("onnx_export",),
             fixed={"attention_mode": ("longformer",), "ignore_attention_mask": (False,), "autoregressive": (False,)},

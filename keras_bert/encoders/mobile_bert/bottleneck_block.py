@@ -16,14 +16,13 @@ class NoNorm(BertLayer):
     """Scales and shifts every vector: `gamma * x + beta`. It needs no mean and no variance.
 
     Call arguments:
-        inputs: float `[..., H]`.
+        inputs: float `[..., H]`. The outputs have this shape.
         training: not used; it is there because `LayerNorm` has it.
-
-    Returns:
-        a tensor of the same shape.
 
     Reference: Sun et al., 2020, arXiv 2004.02984, section 3.3.
     """
+
+    compute_output_shape = LayerNorm.compute_output_shape
 
     def build(self, input_shape):
         self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer="ones", autocast=False)
@@ -31,9 +30,6 @@ class NoNorm(BertLayer):
 
     def call(self, inputs, training=False):
         return inputs * ops.cast(self.gamma, inputs.dtype) + ops.cast(self.beta, inputs.dtype)
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

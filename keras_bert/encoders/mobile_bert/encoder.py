@@ -21,14 +21,6 @@ class MobileBertEncoder(BertEncoder):
 
     Call arguments and returns: those of `BertEncoder`.
 
-    Example:
-        >>> config = BertConfig.from_size("mobilebert", vocab_size=100, num_hidden_layers=2)
-        >>> encoder = MobileBertEncoder(config)
-        >>> ids = np.array([[2, 17, 43, 3, 0]])
-        >>> outputs = encoder({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids})
-        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        (TensorShape([1, 5, 512]), TensorShape([1, 512]))
-
     Reference: Sun et al., 2020, arXiv 2004.02984.
     """
 

@@ -22,10 +22,8 @@ class TrigramEmbeddings(BertEmbeddings):
             and of the outputs.
 
     Call arguments:
-        input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
+        input_ids, positions, segment_ids, training, token_vectors: as for `BertEmbeddings`.
         sequences: int32 `[B, S]`, the number of each token's sequence; 0 for padding.
-        training: whether to apply dropout.
-        token_vectors: float `[B, S, E]`, used instead of the rows of the token table.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -59,7 +57,7 @@ class TrigramEmbeddings(BertEmbeddings):
         vectors = self.transformation(ops.concatenate([behind, tokens, before], axis=2))
         vectors = ops.cast(vectors, tokens.dtype) + ops.take(self.position_embeddings, positions, axis=0)
         if self.num_segments:
-            vectors = vectors + self._segment_vectors(segment_ids, vectors)
+            vectors = vectors + self.segment_vectors(segment_ids, vectors)
         return self.dropout(self.layer_norm(vectors, training=training), training=training)
 
     def compute_output_shape(self, input_ids_shape, *other_shapes):

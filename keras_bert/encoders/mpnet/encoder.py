@@ -26,15 +26,7 @@ FIRST_DISTANCES = tuple(int(np.ceil(_SINGLE * 16 ** (number / _WIDER) - 1e-9)) f
 class DistanceBias(BertLayer):
     """What the distance of two tokens adds to their attention scores, for each head: a table of buckets of distances.
 
-    Args:
-        num_heads: number of heads.
-        initializer_range: standard deviation of the initial table.
-
-    Call arguments:
-        ids: int `[B, S]`. Only its length S matters.
-
-    Returns:
-        float `[1, N, S, S]`: heads, query, key.
+    Ids, int `[B, S]` -> float `[1, N, S, S]`: heads, query, key. Only the length S matters.
 
     Reference: Raffel et al., 2019, arXiv 1910.10683, section 2.1; microsoft/MPNet `rel_multihead_attention.py`.
     """
@@ -45,8 +37,7 @@ class DistanceBias(BertLayer):
         self.initializer_range = initializer_range
 
     def build(self, input_shape: Any = None) -> None:
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        self.table = self.add_weight(name="table", shape=(NUM_BUCKETS, self.num_heads), initializer=initializer)
+        self.table = self.new_weight("table", (NUM_BUCKETS, self.num_heads))
 
     def call(self, ids: Any) -> Any:
         length = ops.shape(ids)[1]
@@ -102,12 +93,6 @@ class MPNetEncoder(BertEncoder):
 
     Its arguments, inputs and outputs are those of `BertEncoder`. Distances are counted in columns, so padding on either
     side does not change answers.
-
-    Example:
-        >>> encoder = MPNetEncoder(BertConfig.from_size("mpnet-base", vocab_size=100, num_hidden_layers=2))
-        >>> ids = np.array([[0, 17, 43, 2, 1]])
-        >>> encoder({"input_ids": ids, "input_mask": ids != 1})["sequence_output"].shape
-        TensorShape([1, 5, 768])
 
     Reference: Song et al., 2020, arXiv 2004.09297.
     """

@@ -17,15 +17,8 @@ from keras_bert.layers.transformer_block import TransformerBlock
 def rotary_frequencies(head_size: int, theta: float, factor: float = 1.0) -> np.ndarray:
     """Returns the angles of position 1, float32 `[D / 2]`: component i is `1 / theta ** (2 i / D)`.
 
-    With a factor f, it is `1 / (f theta) ** (2 i / D) / f ** (2 / D)` (NTK scaling, at every length).
-
-    They are computed in float32 in models of every dtype, as in transformers: models were trained with these rounded
-    angles.
-
-    Args:
-        head_size: D, an even number.
-        theta: the base of the wavelengths.
-        factor: f.
+    With a factor f, it is `1 / (f theta) ** (2 i / D) / f ** (2 / D)` (NTK scaling, at every length). They are computed
+    in float32 in models of every dtype, as in transformers: models were trained with these rounded angles.
 
     Reference: Su et al., 2021, arXiv 2104.09864, section 3.3; for f, Alibaba-NLP/new-impl, `modeling.py`.
     """
@@ -35,28 +28,17 @@ def rotary_frequencies(head_size: int, theta: float, factor: float = 1.0) -> np.
 
 
 def rotary_angles(positions, frequencies):
-    """Returns the cosines and sines of rotary positions, each float32 `[B, 1, S, D / 2]`.
-
-    Args:
-        positions: int `[B, S]`.
-        frequencies: float32 `[D / 2]`, see `rotary_frequencies`.
-    """
+    """Returns the cosines and sines of positions, int `[B, S]` and float32 `[D / 2]` -> float32 `[B, 1, S, D / 2]`."""
     angles = ops.cast(ops.expand_dims(positions, 2), "float32") * frequencies
     return tuple(ops.expand_dims(part, 1) for part in (ops.cos(angles), ops.sin(angles)))
 
 
 class LocalBias(NamedTuple):
-    """The bias of local attention in two forms, for rows whose length is known only when the graph runs.
+    """The bias of local attention in two forms, for rows whose length is known only when the graph runs."""
 
-    Attributes:
-        rows: `[B, 1, S, S]`, for attention between all tokens of a row; not used in long rows.
-        windows: `[B, C, 1, b, 3 b]`, see `numbered_mask.window_bias`, for long rows.
-        is_long: a bool tensor.
-    """
-
-    rows: Any
-    windows: Any
-    is_long: Any
+    rows: Any  # `[B, 1, S, S]`, for attention between all tokens of a row; not used in long rows
+    windows: Any  # `[B, C, 1, b, 3 b]`, see `numbered_mask.window_bias`, for long rows
+    is_long: Any  # a bool tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -66,9 +48,7 @@ class RotaryAttention(SelfAttention):
     The score of two tokens then depends on the distance between their positions.
 
     Args:
-        num_heads: N, the number of heads of queries.
-        dropout: fraction of the attention probabilities that become 0 in training.
-        initializer_range: standard deviation of the initial kernel for queries, keys and values.
+        num_heads, dropout, initializer_range: as for `SelfAttention`. The heads are those of queries.
         output_range: standard deviation of the initial kernel of the output projection.
         use_bias: whether the dense layers have a bias.
         head_size: D, the width of a head, an even number; None: the width of the inputs divided by `num_heads`.
@@ -82,14 +62,8 @@ class RotaryAttention(SelfAttention):
         attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask`; `[B, C, 1, b, 3 b]` for blocks of b
             tokens that attend to their neighbours, see `numbered_mask.window_bias`; a `LocalBias`; `SequenceNumbers`.
         cosines, sines: float `[B, 1, S, D / 2]`, see `rotary_angles`.
-        training: whether to apply dropout.
-        return_attention: whether to return the attention probabilities (before dropout) too.
         query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do, and F = S.
-        flat_indices: int `[T]`, indices into the B * S tokens. The output projection runs for these tokens only.
-
-    Returns:
-        `[B, F, H]`, or `[T, H]` with `flat_indices`. With `return_attention`, a pair of it and the probabilities
-        `[B, N, F, S]` of the N heads.
+        flat_indices, training, return_attention, and what is returned: as for `SelfAttention`.
 
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Ainslie et al., 2023, arXiv 2305.13245, for shared
     keys and values.
@@ -219,15 +193,11 @@ class RotaryAttention(SelfAttention):
 
     def _heads_of(self, flat, batch_size, length, training):
         """Returns queries `[B, N, S, D]`, keys and values: `[B * S, H]` -> three tensors."""
-        numbers = (self.num_heads, self.key_value_heads, self.key_value_heads)
-
-        def split(vectors, num_heads):
-            heads = ops.reshape(vectors, (-1, length, num_heads, self.head_size))
-            return layouts_for(training).swap_middle_axes(heads, (batch_size, length, num_heads))
-
+        numbers, sizes = (self.num_heads, self.key_value_heads, self.key_value_heads), (batch_size, length, training)
         if not self.joined:
-            return [split(dense(flat), number) for dense, number in zip(self.projections(), numbers, strict=True)]
-        heads = split(self.qkv(flat), sum(numbers))
+            layers = zip(self.projections(), numbers, strict=True)
+            return [self._split(dense(flat), *sizes, number) for dense, number in layers]
+        heads = self._split(self.qkv(flat), *sizes, sum(numbers))
         return ops.split(heads, [self.num_heads, self.num_heads + self.key_value_heads], axis=1)
 
     def _rotated(self, vectors, turn, training):

@@ -22,15 +22,13 @@ class RotaryBlock(BertLayer):
     `output_dense(activation(a))`.
 
     Args:
-        num_heads: number of attention heads.
+        num_heads, activation, initializer_range: as for `TransformerBlock`.
         intermediate_size: width of a and of b.
-        activation: name of the function, as in `BertConfig.hidden_act`.
         attention_dropout: fraction of the attention probabilities, and of the attention's outputs, that become 0 in
             training.
         feed_forward_dropout: the same for the inputs of `output_dense`.
         layer_norm_epsilon: added to the variance in LayerNorm, and to the mean square in RMSNorm.
-        initializer_range: standard deviation of the initial kernels.
-        output_range: the same for the kernels of the two output projections.
+        output_range: as `initializer_range`, for the kernels of the two output projections.
         normalizes_input: whether a norm precedes the attention. With norms before the parts, the first block may have
             none.
         attention_bias, feed_forward_bias, norm_bias: whether the dense layers of the attention and of the feed-forward
@@ -46,10 +44,7 @@ class RotaryBlock(BertLayer):
         hidden: float `[B, S, H]`.
         attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask`.
         cosines, sines: float `[B, 1, S, D / 2]`, see `rotary_angles`.
-        query_columns, flat_indices, training, return_attention: as in `TransformerBlock`.
-
-    Returns:
-        as `TransformerBlock`.
+        query_columns, flat_indices, training, return_attention, and what is returned: as for `TransformerBlock`.
 
     Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1; Shazeer, 2020, arXiv 2002.05202, for the gate.
     """

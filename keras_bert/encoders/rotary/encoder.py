@@ -203,13 +203,9 @@ def _means(vectors, tokens):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RotaryTokens(Tokens):
-    """The inputs of a `RotaryEncoder`.
+    """The inputs of a `RotaryEncoder`."""
 
-    Attributes:
-        counts_columns: whether the positions of a sequence count its columns.
-    """
-
-    counts_columns: bool = True
+    counts_columns: bool = True  # whether the positions of a sequence count its columns
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -217,14 +213,6 @@ class ModernBertEncoder(RotaryEncoder):
     """The encoder of ModernBERT, with the head that its tasks have in common as the pooler. There are no segments.
 
     Its arguments, inputs and outputs are those of `RotaryEncoder`.
-
-    Example:
-        >>> config = BertConfig.from_size("modernbert-base", vocab_size=100, num_hidden_layers=2)
-        >>> encoder = ModernBertEncoder(config)
-        >>> ids = np.array([[2, 17, 43, 3, 0]])
-        >>> outputs = encoder({"input_ids": ids, "input_mask": ids > 0})
-        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        (TensorShape([1, 5, 768]), TensorShape([1, 768]))
 
     Reference: Warner et al., 2024, arXiv 2412.13663.
     """

@@ -29,9 +29,7 @@ _FIELDS_OF_SOME = (
 def rotary_family(module: str, defaults: Mapping[str, Any], hugging_face: HuggingFace, **more: Any) -> Family:
     """Returns the entry of a family whose layers are global and whose pooler is BERT's, if `defaults` say no other.
 
-    Args:
-        module: the module of the family, which has the function `weights`.
-        defaults, hugging_face, more: arguments of `Family`.
+    The module has the function `weights`; the other arguments are those of `Family`.
     """
     return Family(
         defaults={"head_pooler": False, "global_attn_every_n_layers": 1, **defaults},
@@ -82,16 +80,11 @@ def _with_bases(values: Mapping[str, Any], checkpoint: BertCheckpoint) -> dict[s
 def read_bases(
     values: Mapping[str, Any], file: str, kinds: tuple[str, ...] = (), scalings: tuple[str, ...] = ()
 ) -> dict:
-    """Returns a copy of the values with the bases of rotary positions, and the factor of their scaling, in our form.
+    """Returns the values of a `config.json` with the bases of rotary positions, and their scaling, in our form.
 
     Args:
-        values: the content of a `config.json`.
-        file: its name.
         kinds: the kinds of layers that have bases of their own, `GLOBAL` and `LOCAL`; none: all have the same.
-        scalings: the values of `rope_type` that are supported besides "default".
-
-    Raises:
-        InputError: positions are scaled in another way, or a value has the wrong type.
+        scalings: the values of `rope_type` that are supported besides "default"; others raise `InputError`.
     """
     values = dict(values)
     rotary = member(values, "rope_parameters", dict, file, {})
@@ -139,8 +132,7 @@ def without_keys(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def global_period(kinds: list, num_layers: Any, file: str, first: bool) -> int:
     """Returns n if every n-th layer is global, the first or the last of n: [global, local, global, local] -> 2.
 
-    Raises:
-        InputError: the layers do not alternate regularly, or there is not one entry for each.
+    Otherwise it raises `InputError`.
     """
     if num_layers is not None and len(kinds) != num_layers:
         raise InputError(
@@ -161,10 +153,7 @@ def global_period(kinds: list, num_layers: Any, file: str, first: bool) -> int:
 
 def joined_as_stored(*fields: str) -> Callable[[RotaryConfig, Collection[str]], RotaryConfig]:
     """Returns a function `HuggingFace.of_weights` for a family whose published files have joined layers, while the
-    classes of transformers have separate ones. It sets fields of the config to what the names of the weights show.
-
-    Args:
-        *fields: the fields, such as `joined_attention`.
+    classes of transformers have separate ones. It sets fields, such as `joined_attention`, as the weights' names show.
     """
 
     def of_weights(config: RotaryConfig, names: Collection[str]) -> RotaryConfig:

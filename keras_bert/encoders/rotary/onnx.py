@@ -90,9 +90,7 @@ class OnnxRotaryEncoder(OnnxEncoder):
     def _attention_inputs(self, kind, positions, select):
         """Returns the bias of a kind of layers, and the angles of the selected tokens, which attend, and of all tokens.
 
-        Args:
-            positions: `[B, S, 1]`.
-            select: function `[B, S, ...]` -> `[B, F, ...]`.
+        Positions are `[B, S, 1]`; `select` is a function `[B, S, ...]` -> `[B, F, ...]`.
         """
         bias = self._attention_bias() if kind == GLOBAL else self._local_bias(positions, select)
         if self.is_packed and kind == GLOBAL and select is not _all:

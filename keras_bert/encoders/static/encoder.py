@@ -64,23 +64,14 @@ class StaticEncoder(Encoder):
         return has_next * ops.cast(ops.arange(ops.shape(is_token)[1]) > 0, "int32")
 
     def mean_vectors(self, ids):
-        """Returns the mean vectors `[B, H]` of texts without [CLS] and [SEP]; 0 for a text without tokens.
-
-        Args:
-            ids: a `tf.RaggedTensor`, int32 `[B, None]`.
-        """
+        """Returns the mean vectors of texts without [CLS] and [SEP], or 0: ragged int32 `[B, None]` -> `[B, H]`."""
         means = tensorflow_functions.mean_rows(self.embeddings.token_embeddings, ids)
         return ops.cast(means, self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TokenVectors(BertLayer):
-    """A table of vectors: ids, int32 of any shape -> float `[..., size]`.
-
-    Args:
-        vocab_size: the number of rows.
-        size: the width of the table.
-    """
+    """A table of `vocab_size` vectors: ids, int32 of any shape -> float `[..., size]`."""
 
     def __init__(self, vocab_size: int, size: int, **kwargs):
         super().__init__(**kwargs)

@@ -11,8 +11,7 @@ class _Clusters(BertLayer):
     """The settings of both layers.
 
     Args:
-        sizes: for each cluster of token ids, in their order, the number of ids.
-        widths: the widths of their embeddings.
+        sizes, widths: for each cluster of token ids, in their order, the number of ids and the width of embeddings.
         hidden_size: H, the width of the vectors of the model.
         is_projected: for each cluster, whether this layer has a matrix `[width, H]` for it.
         initializer_range: standard deviation of the initial tables and matrices.
@@ -28,15 +27,7 @@ class _Clusters(BertLayer):
     def _weights(self, name, shapes):
         """Returns a weight for each shape; None where the shape is None."""
         return [
-            shape
-            and self.add_weight(
-                name=f"{name}_{number}",
-                shape=shape,
-                initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-                # In mixed precision only the gathered rows are cast, not a whole table.
-                autocast=False,
-            )
-            for number, shape in enumerate(shapes)
+            shape and self.new_weight(f"{name}_{number}", shape, autocast=False) for number, shape in enumerate(shapes)
         ]
 
     def _projections(self):
@@ -46,10 +37,7 @@ class _Clusters(BertLayer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AdaptiveEmbeddings(_Clusters):
-    """Turns token ids into vectors; each cluster of ids has a table of its own width.
-
-    Args:
-        as for `_Clusters`.
+    """Turns token ids into vectors; each cluster of ids has a table of its own width. `_Clusters` has its arguments.
 
     Call arguments:
         input_ids: int `[B, S]`.
@@ -62,7 +50,7 @@ class AdaptiveEmbeddings(_Clusters):
     """
 
     def build(self, input_ids_shape=None):
-        self.tables = self._weights("table", list(zip(self.sizes, self.widths, strict=True)))
+        self.tables = self._weights("table", zip(self.sizes, self.widths, strict=True))
         self.projections = self._projections()
 
     def call(self, input_ids):
@@ -86,9 +74,7 @@ class AdaptiveSoftmax(_Clusters):
     """Log-probabilities of tokens: those of the first cluster and of the other clusters, times those within a cluster.
 
     The tables are those of `AdaptiveEmbeddings`, and so are the projections of clusters that have none here.
-
-    Args:
-        as for `_Clusters`.
+    `_Clusters` has its arguments.
 
     Call arguments:
         vectors: float `[T, H]`.

@@ -14,21 +14,13 @@ _LONGEST_MEMORY = 16_384
 
 
 class Cluster(NamedTuple):
-    """A range of token ids with tables of its own.
+    """A range of token ids with tables of its own."""
 
-    Attributes:
-        start: its first id.
-        size: the number of its ids.
-        width: the width of its token embeddings.
-        is_projected: whether a matrix turns these into vectors of `hidden_size` numbers.
-        is_tied: whether the softmax has that matrix too, instead of one of its own.
-    """
-
-    start: int
-    size: int
-    width: int
-    is_projected: bool
-    is_tied: bool
+    start: int  # its first id
+    size: int  # the number of its ids
+    width: int  # the width of its token embeddings
+    is_projected: bool  # whether a matrix turns these into vectors of `hidden_size` numbers
+    is_tied: bool  # whether the softmax has that matrix too, instead of one of its own
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,11 +145,7 @@ def _hugging_face_table(config: TransformerXLConfig) -> NameTable:
 
 
 def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
-    """Reads a folder that `save_pretrained` of transformers wrote.
-
-    Raises:
-        InputError: a file is missing or damaged, or the model has a setting that is not supported.
-    """
+    """Reads a folder that transformers wrote. Raises `InputError` if a file is damaged or a setting not supported."""
     file = os.path.join(path, CONFIG_FILE)
     values = {**_HUGGING_FACE_DEFAULTS, **read_json_object(file)}
     if "tie_projs" not in values:
@@ -181,8 +177,7 @@ def _check_tied(path: str, stored: Mapping[str, StoredTensor], config: Transform
 def read_official(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
     """Returns the checkpoint of variables of the official code, with the `config.json` beside them.
 
-    Raises:
-        InputError: there is no config, the variables do not fit it, or it has a setting that is not supported.
+    Raises `InputError` if there is no config, the variables do not fit it, or it has a setting that is not supported.
     """
     file = os.path.join(os.path.dirname(prefix), CONFIG_FILE)
     if not os.path.isfile(file):

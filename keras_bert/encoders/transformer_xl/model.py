@@ -11,8 +11,7 @@ from keras_bert.encoders.transformer_xl.adaptive_softmax import AdaptiveEmbeddin
 from keras_bert.encoders.transformer_xl.config import TransformerXLConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.numbered_mask import MASKED
-from keras_bert.layers.relative_attention import distance_vectors
-from keras_bert.layers.relative_block import RelativeBlock
+from keras_bert.layers.relative_attention import RelativeBlock, distance_vectors
 from keras_bert.models.bert_layers import make_block
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.task_model import FeatureModel

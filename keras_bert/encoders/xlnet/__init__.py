@@ -2,6 +2,5 @@
 
 config.py             XLNetConfig
 encoder.py            XLNetEncoder: relative attention with memory, [CLS] last, two streams
-files.py              the parts of its files that have another form than ours
 entry.py              the entry
 """

@@ -12,8 +12,7 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import flat_indices_of, vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import MASKED, attention_bias, columns_with_first_last
-from keras_bert.layers.relative_attention import distance_vectors
-from keras_bert.layers.relative_block import RelativeBlock
+from keras_bert.layers.relative_attention import RelativeBlock, distance_vectors
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.bert_layers import make_block
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder, Tokens
@@ -41,13 +40,6 @@ class XLNetEncoder(Encoder):
 
     Returns:
         dictionary, as `BertEncoder` returns it. `pooled_output` is made from the first token that is not padding.
-
-    Example:
-        >>> encoder = XLNetEncoder(BertConfig.from_size("xlnet-base", vocab_size=100, num_hidden_layers=2))
-        >>> ids = np.array([[3, 17, 43, 4, 5]])
-        >>> outputs = encoder({"input_ids": ids, "input_mask": ids != 5, "segment_ids": 0 * ids})
-        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
-        (TensorShape([1, 5, 768]), TensorShape([1, 768]))
 
     Reference: Yang et al., 2019, arXiv 1906.08237; zihangdai/xlnet `modeling.py`, `transformer_xl`.
     """
@@ -214,7 +206,7 @@ class XLNetEncoder(Encoder):
             token_vectors: float `[B, S, H]`, used instead of the embeddings of `ids`.
 
         Returns:
-            the states and attentions of the first stream, and the outputs of the second stream, `[B, P, H]`.
+            the states of the first stream, and the outputs of the second stream, `[B, P, H]`.
         """
         hidden = self.embeddings(ids, training=training, token_vectors=token_vectors)
         length, num_keys = ops.shape(ids)[1], ops.shape(bias)[3]
@@ -235,16 +227,11 @@ class XLNetEncoder(Encoder):
             inputs = (hidden, query_bias, distances, is_other_of_queries, remembered, query_columns, None, queries)
             queries = run_queries(block, *inputs, training=training, return_attention=False)
 
-        states, attentions = run_blocks(
-            self.blocks,
-            hidden,
-            inputs,
-            training,
-            self.gradient_checkpointing,
-            self.output_attentions,
-            before_block=None if queries is None else run_second_stream,
+        before_block = None if queries is None else run_second_stream
+        states, _ = run_blocks(
+            self.blocks, hidden, inputs, training, self.gradient_checkpointing, before_block=before_block
         )
-        return _Streams(states, attentions, queries)
+        return _Streams(states, queries)
 
     def _relative_inputs(self, segments, key_segments, bias, training) -> tuple:
         """Returns the bias, the vectors of the distances, and which keys have another segment than the query."""
@@ -264,17 +251,11 @@ def _is_other(segments, key_segments):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class XLNetTokens(Tokens):
-    """The inputs of an `XLNetEncoder`. `ids`, `segments`, `sequences` and `vectors` are in XLNet's order of columns.
+    """The inputs of an `XLNetEncoder`. `ids`, `segments`, `sequences` and `vectors` are in XLNet's order of columns."""
 
-    Attributes:
-        columns: int32 `[B, S]`, the column in XLNet's order of each column of the inputs.
-        origins: int32 `[B, S]`, the column of the inputs of each column in XLNet's order.
-        first: int32 `[B, K]`, the columns of the inputs where the sequences begin; K = 1 if rows are not packed.
-    """
-
-    columns: Any
-    origins: Any
-    first: Any
+    columns: Any  # int32 `[B, S]`, the column in XLNet's order of each column of the inputs
+    origins: Any  # int32 `[B, S]`, the column of the inputs of each column in XLNet's order
+    first: Any  # int32 `[B, K]`, the columns of the inputs where the sequences begin; K = 1 if rows are not packed
 
 
 class _Memory(NamedTuple):
@@ -293,10 +274,7 @@ class _Memory(NamedTuple):
         return ops.concatenate([ops.broadcast_to(of_memory, shape), bias], axis=3)
 
     def following(self, states: list, reuse_len) -> dict:
-        """Returns the memory after the first `reuse_len` tokens, `[B, 1]`, of a row with these layers' inputs.
-
-        Reference: zihangdai/xlnet `modeling.py`, `_cache_mem`.
-        """
+        """Returns the memory after the first `reuse_len` tokens, `[B, 1]`, as `_cache_mem` of zihangdai/xlnet does."""
         columns = ops.cast(reuse_len, "int32") + ops.arange(ops.shape(self.mask)[1], dtype="int32")
         known = ops.concatenate([self.mask, ops.ones_like(states[0][:, :, 0], dtype=self.mask.dtype)], axis=1)
         vectors = [
@@ -313,7 +291,6 @@ class _Streams(NamedTuple):
     """See `XLNetEncoder.streams`."""
 
     states: list
-    attentions: list
     queries: Any
 
 
@@ -324,7 +301,7 @@ def order_bias(order, is_target):
     a rank knows itself and those of lower ranks.
 
     Args:
-        order: int `[B, S]`, the rank of each token; -1: it is not predicted, and all others know it.
+        order: int `[B, S]`, the rank of each token; -1: it has none.
         is_target: bool `[B, S]`, whether a token is to be predicted.
 
     Returns:
