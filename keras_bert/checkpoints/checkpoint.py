@@ -7,7 +7,7 @@ read by `StoredTensor.read`, so a conversion holds one tensor in memory at a tim
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,11 @@ class BertCheckpoint:
         """Returns whether the files say that this is a model of that kind, see `Task.told_by`."""
         argument = task(kind).told_by
         return argument is not None and self.arguments.get(kind, {}).get(argument) is not None
+
+    def without_parts(self, parts: Collection[str]) -> "BertCheckpoint":
+        """Returns the checkpoint without the weights of some parts."""
+        kept = {name: tensor for name, tensor in self.tensors.items() if part_of(name) not in parts}
+        return self.replace(tensors=kept)
 
     def with_whole_table(self) -> "BertCheckpoint":
         """Returns the checkpoint with the sum of the two tables of a discriminator in pre-training, if it has two."""

@@ -26,7 +26,7 @@ from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import SAME, NameTable
 from keras_bert.checkpoints.weight_list import POOLER, SEGMENTS
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import Family, families
@@ -41,9 +41,6 @@ WEIGHTS_FILE = "model.weights.h5"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
 ASSETS = "assets/tokenizer"
-VOCABULARY_FILES = (f"{ASSETS}/vocabulary.txt", "vocabulary.txt")
-BYTE_PAIR_FILES = ("vocabulary.json", "merges.txt")
-SENTENCE_PIECE_FILE = "vocabulary.spm"
 
 _SIZES = KnownKeys(
     used=(
@@ -124,10 +121,8 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     tokenizer, casing = _tokenizer(path) if family.has_tokenizer else (None, None)
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
-    try:
+    with named(file):
         config = _preset_config(name, sizes, casing)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
     tensors, ignored = family.names(config).read(stored, _with_number)
     _check_no_more_blocks(path, config, ignored)
@@ -221,15 +216,15 @@ def _tokenizer(path: str) -> tuple[TokenTable | None, bool | None]:
         values = read_json(file)
         OBJECT_KEYS.check(values, file)
         settings = member(values, "config", dict, file, {})
-    for name in VOCABULARY_FILES:
+    for name in (f"{ASSETS}/vocabulary.txt", "vocabulary.txt"):
         if os.path.isfile(os.path.join(path, name)):
             return _word_piece(os.path.join(path, name), settings, file)
     _PIECES.check(settings, f"{file}: config")
-    byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
+    byte_pair = [os.path.join(path, ASSETS, name) for name in ("vocabulary.json", "merges.txt")]
     if os.path.isfile(byte_pair[0]):
         prefix = member(settings, "add_prefix_space", bool, file, False)
         return BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix), None
-    pieces = os.path.join(path, ASSETS, SENTENCE_PIECE_FILE)
+    pieces = os.path.join(path, ASSETS, "vocabulary.spm")
     if os.path.isfile(pieces):
         # KerasHub runs the model as it is. Ours would lower-case the text before.
         return SentencePieceTokenizer.from_file(pieces, do_lower_case=False), None

@@ -13,7 +13,7 @@ from keras_bert.checkpoints.model_classes import class_for, class_name, find_cla
 from keras_bert.checkpoints.tensor_checks import check_no_surplus
 from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.json_files import checked, member, strings
 from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -150,10 +150,8 @@ def _read_tokenizer(path: str | os.PathLike, config: BertConfig) -> TokenTable |
     vocabulary = find_vocabulary(path)
     if vocabulary is None:
         return None
-    try:
+    with named(path):
         config.check_vocabulary(len(vocabulary))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return as_tokenizer(vocabulary, config.do_lower_case)
 
 

@@ -279,9 +279,8 @@ def _as_its_folder_says(checkpoint: BertCheckpoint, head: str | None, path: str,
         model_class=None,
     )
     if modules_of(path):  # which replace those of the base model
-        tensors = {name: merged.tensors[name] for name in merged.tensors if form.part_of(name) != form.SENTENCE_HEAD}
         extra = {key: value for key, value in config.extra.items() if key != SENTENCE_POOLING}
-        merged = merged.replace(arguments={}, tensors=tensors, config=config.replace(extra=extra))
+        merged = merged.without_parts({form.SENTENCE_HEAD}).replace(arguments={}, config=config.replace(extra=extra))
     elif merged.arguments:
         return merged
     return read_tasks(merged, ModelFolder(path, file, values, trust_pickle=trust_pickle))

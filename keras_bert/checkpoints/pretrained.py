@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_bert import registry
 from keras_bert.checkpoints import formats
@@ -101,7 +101,7 @@ def save_pretrained(
         InputError: `path` is not empty or cannot be written to, vocabulary and config contradict each other, or the
             format cannot hold this model or its optimizer.
     """
-    checkpoint = without_parts(checkpoint_of(model, vocabulary), untrained_parts(model))
+    checkpoint = checkpoint_of(model, vocabulary).without_parts(untrained_parts(model))
     if include_optimizer:
         checkpoint = checkpoint.replace(adam=adam_slots_of(model))
     for note in formats.write_checkpoint(checkpoint, path, format):
@@ -135,12 +135,6 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
     return checkpoint if GENERATOR in checkpoint.heads else checkpoint.with_whole_table()
 
 
-def without_parts(checkpoint: BertCheckpoint, parts: Collection[str]) -> BertCheckpoint:
-    """Returns a checkpoint without the weights of some parts."""
-    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in parts}
-    return checkpoint.replace(tensors=kept)
-
-
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
     """Returns the constructor arguments, and the checkpoint; a head for other labels is removed from it."""
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
@@ -168,13 +162,12 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         arguments.pop("label_type", None)  # that of the labels which are replaced
     labels = tuple(label_strings(arguments["labels"])[0])
     if has_head and not _same_labels(labels, checkpoint.labels):
-        tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != head}
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
         for name in {"temperature", "thresholds"} - given.keys():
             arguments.pop(name, None)  # those of the head which is left out
-        checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
+        checkpoint = checkpoint.without_parts({head}).replace(ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 
 

@@ -51,7 +51,9 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         for library, run in _libraries_for(checkpoint):
             try:
                 version = importlib.metadata.version(library)
-                theirs, ids = run(_folder(checkpoint.path), features, checkpoint.config, texts)
+                folder = checkpoint.path
+                folder = download(folder) if folder.startswith(HUB_PREFIX) else folder
+                theirs, ids = run(folder, features, checkpoint.config, texts)
             except (ImportError, importlib.metadata.PackageNotFoundError) as error:
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
@@ -151,10 +153,6 @@ def _run_keras_hub(folder: str, features, config: BertConfig, texts) -> tuple[di
     outputs = backbone({theirs: features[ours] for theirs, ours in names.items() if theirs in taken})
     outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
     return {name: np.asarray(value) for name, value in outputs.items()}, None
-
-
-def _folder(path: str) -> str:
-    return download(path) if path.startswith(HUB_PREFIX) else os.fspath(path)
 
 
 def _line(what: str, left, right, names, features) -> str:

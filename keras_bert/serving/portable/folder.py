@@ -46,19 +46,18 @@ class Format:
 
     Attributes:
         file: the name of the file in a folder.
-        weights: the values of `weights` beside None (float32).
         writer: import path of the function `(model, path, weights=None)` that writes the file.
     """
 
     file: str
-    weights: tuple[str, ...]
     writer: str
 
 
 FORMATS = {
-    "litert": Format("model.tflite", ("float16", "int8"), f"{_PORTABLE}.litert_model.write_litert"),
-    "onnx": Format("model.onnx", ("float16", "int8"), f"{_PORTABLE}.onnx_model.write_onnx_folder"),
+    "litert": Format("model.tflite", f"{_PORTABLE}.litert_model.write_litert"),
+    "onnx": Format("model.onnx", f"{_PORTABLE}.onnx_model.write_onnx_folder"),
 }
+_WEIGHTS = ("float16", "int8")  # of all of them, beside float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,13 +172,12 @@ def write_description(
 
 def check_format(format: str, weights: str | None = None) -> None:
     """Raises `InputError` if there is no such format, or if it has no such weights."""
-    known = {name: entry.weights for name, entry in FORMATS.items()} | {HUGGING_FACE_ONNX: FORMATS["onnx"].weights}
-    if format not in known:
-        raise InputError(f"format must be one of: {', '.join((SAVED_MODEL, *known))}. Received: {format!r}")
-    if weights not in (None, *known[format]):
+    if format not in (*FORMATS, HUGGING_FACE_ONNX):
+        known = ", ".join((SAVED_MODEL, *FORMATS, HUGGING_FACE_ONNX))
+        raise InputError(f"format must be one of: {known}. Received: {format!r}")
+    if weights not in (None, *_WEIGHTS):
         raise InputError(
-            f"weights of the format {format} must be {', '.join(known[format])} or None (float32). "
-            f"Received: {weights!r}"
+            f"weights of the format {format} must be {', '.join(_WEIGHTS)} or None (float32). Received: {weights!r}"
         )
 
 
@@ -266,6 +264,11 @@ def _size_and_sum(path: str) -> dict[str, Any]:
     words, rest = content[: content.size // 8 * 8].view("<u8"), content[content.size // 8 * 8 :]
     total = int(words.sum(dtype=np.uint64)) + int.from_bytes(rest.tobytes(), "little")
     return {"bytes": content.size, "sum": f"{total % (1 << 64):016x}"}
+
+
+def damaged_network(path: str, error: Exception) -> InputError:
+    """Returns the error for a file that a runtime cannot open. A damaged one can make it raise nearly anything."""
+    return InputError(f"{path} is damaged or of another kind: {error!s:.300}. Export the model again.")
 
 
 def missing_package(format: str, error: ImportError) -> InputError:

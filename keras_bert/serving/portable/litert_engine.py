@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.folder import damaged_network, missing_package
+from keras_bert.serving.portable.onnx_engine import named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
-_OUTPUT = "output"
 _IDENTIFIER = b"TFL3"
 # More threads than this do not help small models on short texts.
 _MOST_THREADS = 4
@@ -50,10 +50,8 @@ class LiteRTEngine:
             (signature,) = self._interpreter.get_signature_list()
             runner = self._interpreter.get_signature_runner(signature)
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-        except Exception as error:  # a damaged file can raise nearly anything
-            raise InputError(
-                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+        except Exception as error:
+            raise damaged_network(file_path, error) from error
         self._path = file_path
         self._inputs = {name: details["index"] for name, details in inputs.items()}
         self._outputs = {name: details["index"] for name, details in outputs.items()}
@@ -80,9 +78,9 @@ class LiteRTEngine:
             raise InputError(
                 f"{self._path} cannot compute these features: {shapes}. {error!s:.300}. Export the model again."
             ) from error
-        return found[_OUTPUT] if list(found) == [_OUTPUT] else found
+        return named_outputs(self._outputs, found)
 
-    def _run(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _run(self, features: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         with self._lock:
             shape = {name: features[name].shape for name in self._inputs}
             if shape != self._shape:
@@ -94,4 +92,4 @@ class LiteRTEngine:
             for name, index in self._inputs.items():
                 self._interpreter.set_tensor(index, np.ascontiguousarray(features[name], np.int32))
             self._interpreter.invoke()
-            return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+            return [self._interpreter.get_tensor(index) for index in self._outputs.values()]

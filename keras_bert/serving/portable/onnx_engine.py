@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.folder import damaged_network, missing_package
 from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
@@ -50,9 +50,7 @@ class OnnxEngine:
                 file_path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_DISABLED_OPTIMIZERS
             )
         except Exception as error:
-            raise InputError(
-                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+            raise damaged_network(file_path, error) from error
         self.feature_names = tuple(value.name for value in self._session.get_inputs())
         self._outputs = tuple(value.name for value in self._session.get_outputs())
 

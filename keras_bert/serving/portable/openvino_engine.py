@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.quiet_tensorflow import hidden_packages
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.folder import PACKED_FILE
+from keras_bert.serving.portable.folder import PACKED_FILE, damaged_network
 from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
@@ -65,10 +65,8 @@ class OpenVinoEngine:
             self.feature_names = tuple(port.get_any_name() for port in network.inputs)
             self._outputs = tuple(port.get_any_name() for port in network.outputs)
             self._compiled = core.compile_model(network, _DEVICE, options)
-        except Exception as error:  # a damaged file can raise nearly anything
-            raise InputError(
-                f"{path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+        except Exception as error:
+            raise damaged_network(path, error) from error
         self.layout = PACKED if POSITION_IDS in self.feature_names else SORTED
         # OpenVINO leaves out inputs that the network does not use.
         self._used = {name for port in self._compiled.inputs for name in port.get_names()}
