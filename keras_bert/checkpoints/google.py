@@ -150,16 +150,9 @@ def read_tokenizer(folder: str, casing: bool | None) -> TokenTable | None:
 
 
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
-    """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
+    """Writes `<family>_config.json`, `vocab.txt` and `bert_model.ckpt.*`; returns the names of weights without a place.
 
-    The name of the config begins with that of the family.
-
-    Returns:
-        The names of our weights that the format cannot hold; they are not written.
-
-    Raises:
-        InputError: Google has not published this family, or the masked-LM head has its own output table, which the
-            format cannot hold.
+    Raises `InputError` if Google has not published this family, or the masked-LM head has its own output table.
     """
     config = checkpoint.config
     theirs = config.family.google

@@ -30,10 +30,7 @@ _WEIGHTS = (hugging_face.SAFETENSORS_FILE, f"{hugging_face.SAFETENSORS_FILE}.ind
 def download(name: str) -> str:
     """Returns the local folder of `hf://owner/name` or `hf://owner/name@revision`.
 
-    With `HF_HUB_OFFLINE=1` only the cache in `HF_HOME` is used.
-
-    Raises:
-        InputError: huggingface_hub is not installed, or the model cannot be downloaded.
+    With `HF_HUB_OFFLINE=1` only the cache in `HF_HOME` is used. Raises `InputError` if the model cannot be downloaded.
     """
     try:
         from huggingface_hub import snapshot_download

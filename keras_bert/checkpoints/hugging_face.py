@@ -55,9 +55,7 @@ _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `save_pretrained` of transformers wrote.
 
-    Raises:
-        InputError: a file is missing or damaged, the model is not of BERT's family, or it has an unsupported setting
-            (position type, decoder, activation).
+    Raises `InputError` if a file is missing or damaged, or for a family or a setting that we do not have.
     """
     folder = transformer_folder(path)
     file = os.path.join(folder, CONFIG_FILE)
@@ -120,13 +118,9 @@ def _with_their_segments(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
 
 
 def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
-    """Writes `config.json`, `model.safetensors` and the tokenizer's files into an existing folder.
+    """Writes config, weights and tokenizer into an existing folder; returns the names of weights without a place.
 
-    Returns:
-        The names of our weights that the format cannot hold; they are not written.
-
-    Raises:
-        InputError: transformers does not know the family, or would compute something else, see `check_same_family`.
+    Raises `InputError` if transformers has no such family, or computes something else, see `check_same_family`.
     """
     names = checkpoint.config.family.hugging_face
     if names is None:

@@ -119,11 +119,7 @@ _OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "p
 
 
 def config_from(path: str, values: Mapping) -> BertConfig:
-    """Makes our config from the content of the `config.json` in the folder `path`.
-
-    Raises:
-        InputError: a setting is not supported.
-    """
+    """Returns our config for the `config.json` in the folder `path`. Raises `InputError` for an unsupported setting."""
     file = os.path.join(path, CONFIG_FILE)
     known_families = families(has=lambda entry: entry.hugging_face)
     model_type = values.get("model_type", "bert")

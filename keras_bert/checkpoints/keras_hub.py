@@ -101,11 +101,7 @@ def is_keras_hub(path: str) -> bool:
 
 
 def read_keras_hub(path: str) -> BertCheckpoint:
-    """Reads a preset that `save_to_preset` of a backbone or a task wrote.
-
-    Raises:
-        InputError: a file is missing or damaged, or the model is not of BERT's family.
-    """
+    """Reads a preset of a backbone or a task. Raises `InputError` for damaged files and models of other families."""
     file = os.path.join(path, CONFIG_FILE)
     settings = read_json(file)
     OBJECT_KEYS.check(settings, file)
@@ -232,11 +228,7 @@ def _tokenizer(path: str) -> tuple[TokenTable | None, bool | None]:
 
 
 def _word_piece(path: str, settings: Mapping, file: str) -> tuple[TokenTable, bool | None]:
-    """Returns the tokenizer with the settings of KerasHub's, and the casing; see `_tokenizer`.
-
-    Raises:
-        InputError: a file is damaged, or KerasHub cuts texts otherwise than our WordPiece.
-    """
+    """Returns a tokenizer and its casing, see `_tokenizer`. Raises `InputError` if KerasHub cuts texts otherwise."""
     _WORD_PIECE.check(settings, f"{file}: config")
     casing, vocabulary = member(settings, "lowercase", bool, file), Vocabulary.from_file(path)
     if settings:

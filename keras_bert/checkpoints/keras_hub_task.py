@@ -71,11 +71,7 @@ class HubTask:
 
 
 def read_task(path: str, config: BertConfig) -> HubTask:
-    """Reads the `task.json` of a preset; a backbone has none.
-
-    Raises:
-        InputError: the file is damaged, or the task is unknown or has an unknown setting.
-    """
+    """Reads `task.json`, which a backbone lacks. Raises `InputError` if it is damaged or has something unknown."""
     file = os.path.join(path, TASK_FILE)
     if not os.path.isfile(file):
         return HubTask()

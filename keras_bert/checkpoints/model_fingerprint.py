@@ -22,7 +22,6 @@ def model_fingerprint(model, *, of_answers: bool = False) -> str:
     sum of the bits of a weight has changed. A loaded export has the fingerprint of the model that was exported.
 
     Args:
-        model: a model or a loaded export.
         of_answers: hashes heads and labels too, of models other than sentence encoders; and the files of exports that
             do not have their fingerprint.
 

@@ -1,8 +1,7 @@
 """Checkpoints of TF Model Garden (TensorFlow 2).
 
-They store variables under paths of Python attributes, which differ between its encoders and models
-(`encoder/_transformer_layers/0/...` or `model/layer_with_weights-4/...`). The stored object graph also has the name of
-each variable, which is similar in all models. So this reader uses the names.
+Their keys are paths of Python attributes, which differ between encoders and models. The object graph also has the
+name of each variable, which is similar in all models. So this reader uses the names.
 
 Reference: tensorflow/models `official/nlp/modeling/` and `official/nlp/tools/tf2_bert_encoder_checkpoint_converter.py`.
 """
@@ -59,10 +58,9 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
-    """Returns the checkpoint of the variables of a TensorFlow 2 checkpoint, with the config from the same folder.
+    """Returns the checkpoint of TensorFlow 2 variables, with the config in their folder.
 
-    Raises:
-        InputError: the variables are not those of BERT, or a shape is damaged.
+    Raises `InputError` if the variables are not those of BERT, or a shape is damaged.
     """
     tensors, ignored, own_pooler = {}, [], {}
     for key, name in _variable_names(prefix, variables).items():

@@ -82,7 +82,7 @@ def is_adapter(path: str) -> bool:
 
 
 def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
-    """Returns the path of the base model of an adapter: a folder, a prefix of a TensorFlow checkpoint, or `hf://...`.
+    """Returns the path of the base model of an adapter: `base` if it is given, else the one that the adapter names.
 
     An adapter of the hub has its base model there. A folder may name another folder only: reading files from disk does
     not download others unless the user says so.
@@ -90,7 +90,6 @@ def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
     Args:
         path: the adapter, as the user gave it.
         folder: its folder.
-        base: the base model that the user gave, or None for the one that the adapter names.
 
     Raises:
         InputError: no base model is named, or a folder names one that is not on this machine.

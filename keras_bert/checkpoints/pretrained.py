@@ -113,8 +113,7 @@ def save_pretrained(
 def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint:
     """Returns a model as a `BertCheckpoint`, with LoRA merged into the kernels. Tensors are copied when they are read.
 
-    Raises:
-        InputError: vocabulary and config contradict each other.
+    Raises `InputError` if vocabulary and config contradict each other.
     """
     tokenizer = as_tokenizer(vocabulary or model.tokenizer, model.config.do_lower_case)
     if tokenizer is not None:

@@ -39,7 +39,6 @@ class ModelFolder:
     """A folder of transformers or sentence-transformers while it is read.
 
     Attributes:
-        path: the folder.
         config_file: the path of the `config.json` of its Transformer.
         values: the content of this file.
         stored: the tensors of its Transformer, by their names there.
@@ -84,9 +83,7 @@ class ModelFolder:
 def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with what its files say of each task: arguments, weights and remarks.
 
-    Raises:
-        InputError: a file is damaged or missing, contradicts another, has an unknown setting, or lies outside the
-            folder.
+    Raises `InputError` if a file is damaged, missing or out of the folder, or has an unknown setting.
     """
     for task in map(registry.task, registry.TASKS):
         if task.read is not None:
@@ -95,11 +92,7 @@ def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoin
 
 
 def write_tasks(checkpoint: BertCheckpoint, folder: str) -> set[str]:
-    """Writes the files of sentence-transformers into a folder with the files of transformers.
-
-    Returns:
-        The parts whose weights are in these files.
-    """
+    """Writes the files of sentence-transformers into a folder; returns the parts whose weights are in them."""
     parts: set[str] = set()
     for kind in filter(checkpoint.tells, registry.TASKS):
         if (write := registry.task(kind).write) is not None:
@@ -108,10 +101,7 @@ def write_tasks(checkpoint: BertCheckpoint, folder: str) -> set[str]:
 
 
 def transformer_folder(path: str) -> str:
-    """Returns the folder of the Transformer of `modules.json`, such as `0_Transformer`; without one, `path`.
-
-    Of a `SparseEncoder` with a Router, it is the Transformer of documents.
-    """
+    """Returns the folder of the Transformer of `modules.json`, or `path`. Of a sparse Router, that of documents."""
     modules = modules_of(path)
     if modules and modules[0][0] == ROUTER and ModelFolder(path).settings.get("model_type") == SPARSE_ENCODER:
         modules = read_router(modules[0][1])[0].get(DOCUMENT, [])
@@ -121,8 +111,7 @@ def transformer_folder(path: str) -> str:
 def modules_of(path: str) -> Modules:
     """Returns kind and folder of each module of a folder. A folder without `modules.json` has none.
 
-    Raises:
-        InputError: the file is damaged, or a module lies outside the folder.
+    Raises `InputError` if the file is damaged, or a module lies outside the folder.
     """
     file = os.path.join(path, MODULES_FILE)
     if not os.path.isfile(file):
@@ -146,8 +135,7 @@ def modules_of(path: str) -> Modules:
 def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     """Returns route -> kind and folder of each module, and the default route. A folder without its file has no routes.
 
-    Raises:
-        InputError: the file is damaged, has unknown settings or too many modules, or a module lies outside the folder.
+    Raises `InputError` if the file is damaged, or has unknown settings, too many modules, or one outside the folder.
     """
     file = os.path.join(folder, _ROUTER_FILE)
     if not os.path.isfile(file):
@@ -187,11 +175,7 @@ def _check_number_of_modules(number: int, file: str) -> None:
 def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
     """Writes `modules.json` and makes a folder for each module but the first, whose files are in `folder` itself.
 
-    Args:
-        classes: the import path of the class of each module.
-
-    Returns:
-        The path of the folder of each module.
+    `classes` are the import paths of their classes. Returns the path of the folder of each module.
     """
     names = ["", *(f"{number}_{_kind_of(path)}" for number, path in enumerate(classes[1:], start=1))]
     entries = [
@@ -208,13 +192,7 @@ def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
 def write_router(folder: str, routes: Mapping[str, Sequence[str]], default: str) -> dict[str, list[str]]:
     """Writes the file of a Router and makes a folder for each of its modules.
 
-    Args:
-        folder: the folder of the Router.
-        routes: route -> the import paths of the classes of its modules.
-        default: the default route.
-
-    Returns:
-        Route -> the paths of the folders of its modules.
+    `routes` has the import paths of the classes of each route. Returns route -> the paths of its folders.
     """
     types, structure = {}, {}
     for route, classes in routes.items():
@@ -245,9 +223,7 @@ def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) 
     """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
 
     Args:
-        modules: what `modules_of` returns.
         width: the length of the vectors that the first dense layer gets.
-        trust_pickle: whether a `pytorch_model.bin` may run code.
         changed: their name of the vectors that the layers change.
     """
     names = {"module_input_name": (changed,), "module_output_name": (changed,)}
@@ -305,11 +281,9 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
 def read_token_layer(
     checkpoint: BertCheckpoint, folder: ModelFolder, name: str, part: str, units: int | None = None
 ) -> BertCheckpoint:
-    """Returns the checkpoint with the dense layer of tokens in `<name>.pt`, a file of bge-m3; unchanged without one.
+    """Returns the checkpoint with the dense layer of tokens in `<name>.pt` of bge-m3; unchanged without this file.
 
-    Args:
-        part: the prefix of our names of the kernel and the bias.
-        units: the number of outputs; None for any.
+    `part` is the prefix of our names of the kernel and the bias. The layer has `units` outputs; None for any number.
     """
     file = os.path.join(folder.path, f"{name}.pt")
     if not os.path.isfile(file):
@@ -367,9 +341,8 @@ def transformer_keys(
     """Returns the keys of the settings of a Transformer.
 
     Args:
-        task: what the Transformer computes.
-        output: its output in transformers.
-        output_name: the name of this output in sentence-transformers.
+        task: what it computes.
+        output, output_name: its output in transformers, and the name of this output in sentence-transformers.
         used: keys that are used besides those of every Transformer.
     """
     return KnownKeys(
@@ -394,11 +367,7 @@ SETTINGS_KEYS = KnownKeys(
 
 
 def named_activation(values: Mapping, name: str, known: Mapping[str, str], file: str) -> str | None:
-    """Returns our name of the activation `values[name]`, None if it is missing.
-
-    Args:
-        known: import path of a class of torch -> our name.
-    """
+    """Returns our name of the activation `values[name]`, by its class of torch in `known`; None if it is missing."""
     activation = member(values, name, str, file)
     if activation is None:
         return None
@@ -412,11 +381,8 @@ def named_activation(values: Mapping, name: str, known: Mapping[str, str], file:
 def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None) -> int | None:
     """Returns the maximum length of the Transformer in a folder.
 
-    Args:
-        keys: those of its settings, which say what the Transformer computes; None if they are not read.
-
-    Raises:
-        InputError: the Transformer computes something else, or it lower-cases texts that the tokenizer does not.
+    `keys` are those of its settings, which are not read for None. Raises `InputError` if these say that it computes
+    something else, or lower-cases texts that the tokenizer does not.
     """
     longest = None
     if keys is not None:

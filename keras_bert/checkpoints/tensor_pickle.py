@@ -115,10 +115,7 @@ class TensorUnpickler(pickle._Unpickler):
         path: the name of the file, for error messages.
         storage: converts torch's storage key to a `Storage`.
 
-    Raises:
-        InputError: from `load`, if the pickle has another name.
-        Exception: of many kinds, from `load`, if the pickle is damaged or has an opcode that pickles of tensors do not
-            use.
+    `load` raises `InputError` for a pickle with another name, and errors of many kinds for a damaged one.
     """
 
     dispatch = _Opcodes({code: pickle._Unpickler.dispatch[code] for code in (getattr(pickle, o)[0] for o in _OPCODES)})
@@ -148,10 +145,7 @@ class TensorUnpickler(pickle._Unpickler):
         _fill(_checked(self.stack[-1], dict), zip(items[::2], items[1::2], strict=True))
 
     def load_build(self) -> None:
-        """Passes over the attributes of a dictionary, such as the versions of torch's modules.
-
-        Python's own method would set attributes, of our functions too.
-        """
+        """Passes over attributes, such as the versions of torch's modules. Python's own method would set them."""
         self.stack.pop()
         _checked(self.stack[-1], dict)
 

@@ -36,9 +36,7 @@ class _Location(NamedTuple):
 def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict[str, StoredTensor]:
     """Returns name -> tensor of a state dictionary. Tensors are read on demand.
 
-    Args:
-        path: the file.
-        trust_pickle: whether the file may import and call anything. Use it only for files from a trusted source.
+    With `trust_pickle` the file may import and call anything: use it only for files from a trusted source.
 
     Raises:
         InputError: the file is missing, a git-lfs pointer, cut off or not a state dictionary; a tensor exceeds its

@@ -103,11 +103,7 @@ def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
 
 
 def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], list | None]:
-    """Returns the outputs of transformers, and its token ids for the texts; None without a tokenizer.
-
-    Raises:
-        ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.
-    """
+    """Returns the outputs of transformers, and its token ids, None without a tokenizer. Raises `ImportError`."""
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     theirs = config.family.hugging_face
     features, columns = _with_first_token_last(features) if theirs.first_token_is_last else (features, None)
@@ -133,8 +129,7 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
 
 
 def _with_first_token_last(features) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns rows with the first token behind the last in segment 2; and the new column of each
-    of the old columns."""
+    """Returns rows with the first token behind the last, in segment 2; and the new column of each old one."""
     is_first = np.arange(features["input_mask"].shape[1]) == 0
     features = features | {"segment_ids": np.where(is_first, 2, features["segment_ids"])}
     last = features["input_mask"].sum(axis=1, keepdims=True) - 1

@@ -37,11 +37,7 @@ class AnswerSignature:
         self.inputs, self.outputs = tuple(self.input_tensors), tuple(self.output_tensors)
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
-        """Returns the outputs for N rows. Strings may be `str` or `bytes`; those that it returns are `bytes`.
-
-        Raises:
-            InputError: the inputs are not those of the signature, or the model cannot take them.
-        """
+        """Returns the outputs for N rows, strings as `bytes`. Raises `InputError` for inputs of other kinds."""
         arrays = as_arrays(inputs)
         found = {name: values.ndim for name, values in arrays.items() if values.dtype == object}
         expected = {name: len(tensor.shape) for name, tensor in self.input_tensors.items()}

@@ -71,8 +71,6 @@ class PortableFolder:
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
-        config: the `BertConfig`.
-        tokenizer: makes ids from texts.
         network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels.
     """
 
@@ -150,11 +148,7 @@ def write_description(
     weights: str | None,
     sums: Mapping[str, Mapping] | None = None,
 ) -> None:
-    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`.
-
-    Args:
-        sums: for other formats than SavedModels, name of a file -> its size and sum.
-    """
+    """Writes `export.json`; the arguments are attributes of `PortableFolder`, and the size and sum of each file."""
     others = dict(sums or {})
     network = others.pop(FORMATS[format].file) if others else None
     description = {
@@ -184,9 +178,7 @@ def check_format(format: str, weights: str | None = None) -> None:
 def read_portable(path: str | os.PathLike) -> PortableFolder:
     """Reads a folder that `write_portable` wrote, or the assets of a SavedModel. The network itself is not read.
 
-    Raises:
-        InputError: a file is missing, changed, damaged, too large or a link out of the folder, or the format is
-            unknown.
+    Raises `InputError` if a file is missing, changed, damaged, too large or a link, or the format is unknown.
     """
     path = os.fspath(path)
     export_file = os.path.join(path, EXPORT_FILE)
@@ -232,11 +224,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
 
 
 def network_file(folder: PortableFolder) -> str:
-    """Returns the path of the network of a folder.
-
-    Raises:
-        InputError: it is missing or too large, or it was changed after the export.
-    """
+    """Returns the path of the network of a folder. Raises `InputError` if it is missing, too large or changed."""
     path = os.path.join(folder.path, FORMATS[folder.format].file)
     if not os.path.isfile(path):
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")

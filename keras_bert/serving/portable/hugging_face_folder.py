@@ -39,7 +39,6 @@ def write_hugging_face_onnx(
 
     Args:
         model: a model of a task that transformers has, or an `Encoder`, which becomes a `SentenceEncoder`.
-        path: a new or empty folder.
         weights: None for float32, "float16" or "int8"; see `onnx_model.write_onnx`.
         options: `pooling` and `normalize`, for encoders.
 

@@ -60,16 +60,9 @@ class LiteRTEngine:
         self.feature_names = tuple(self._inputs)
 
     def run(self, features: Mapping[str, np.ndarray]):
-        """Returns the outputs of the model for a batch.
+        """Returns the outputs of the model for a batch, as `OnnxEngine.run`.
 
-        Args:
-            features: int32 arrays of one shape: `[B, S]`, or `[B, C, S]` for multiple choice. Other keys are ignored.
-
-        Returns:
-            float32, an array or a dictionary of arrays, as the Keras model returns them.
-
-        Raises:
-            InputError: the file is damaged, or has another network than its folder says.
+        Raises `InputError` if the file is damaged, or has another network than its folder says.
         """
         try:
             found = self._run(features)

@@ -156,10 +156,7 @@ class LoadedModel:
 
 
 def loaded_class(kind: str) -> type:
-    """Returns the class of loaded exports of a kind of model: `LoadedModel`, with the methods of its task if it has.
-
-    `predict` and `evaluate` show the options of the task too.
-    """
+    """Returns the class of loaded exports of a kind of model, with the methods and options of its task."""
     task = registry.task(kind)
     bases = (registry.imported(task.export.methods), LoadedModel) if task.export.methods else (LoadedModel,)
     loaded: Any = type(f"Loaded{kind}", bases, {})

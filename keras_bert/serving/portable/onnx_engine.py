@@ -76,11 +76,7 @@ class OnnxEngine:
 
 
 def arrays_for(names: Sequence[str], features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the features that an ONNX network takes.
-
-    Raises:
-        InputError: `input_mask` has other numbers than 0 and 1, and the network does not take packed rows.
-    """
+    """Returns the features of an ONNX network. Raises `InputError` for a mask of several sequences, unless packed."""
     given = {name: np.ascontiguousarray(features[name], np.int32) for name in names}
     mask = given.get(_MASK)
     if POSITION_IDS not in names and mask is not None and mask.size and not 0 <= mask.min() <= mask.max() <= 1:

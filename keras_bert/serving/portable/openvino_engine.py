@@ -73,11 +73,7 @@ class OpenVinoEngine:
         self._idle_requests: deque = deque()
 
     def run(self, features: Mapping[str, np.ndarray]):
-        """Returns the outputs of the model for a batch, as `OnnxEngine.run`.
-
-        Raises:
-            InputError: `input_mask` has other numbers than 0 and 1, or OpenVINO refuses the features.
-        """
+        """Returns the outputs of the model for a batch, as `OnnxEngine.run`. Raises `InputError` as that does."""
         given = arrays_for(self.feature_names, features)
         try:
             request = self._idle_requests.pop()

@@ -16,14 +16,8 @@ from keras_bert.program.errors import InputError
 def portable_model(model, options: SignatureOptions):
     """Returns a model with the same answers that exports can hold: in float32, with LoRA merged into the kernels.
 
-    A `BertEncoder` becomes a `SentenceEncoder`, and a `BertPretrainer` a `MaskedLM`.
-
-    Args:
-        model: a model with a vocabulary.
-        options: `pooling` and `normalize` are for encoders.
-
-    Raises:
-        InputError: the model has no vocabulary or cannot be exported, or an option is for other models.
+    A `BertEncoder` becomes a `SentenceEncoder`, with `pooling` and `normalize`, and a `BertPretrainer` a `MaskedLM`.
+    Raises `InputError` if the model has no vocabulary or cannot be exported, or an option is for other models.
     """
     task = exported_task(model, portable=True)
     check_options(model, [name for name in options.given() if name in ("pooling", "normalize")])
@@ -39,13 +33,9 @@ def portable_model(model, options: SignatureOptions):
 
 
 def exported_task(model, portable: bool = False) -> registry.Task:
-    """Returns the entry of a model that is to be exported. Warns if its answers would be random.
+    """Returns the entry of a model that is to be exported (`portable`: for LiteRT or ONNX Runtime).
 
-    Args:
-        portable: whether it is exported for LiteRT or ONNX Runtime.
-
-    Raises:
-        InputError: the model cannot be exported, or has no vocabulary.
+    Warns if its answers would be random. Raises `InputError` if it cannot be exported or has no vocabulary.
     """
 
     def is_exported(task) -> bool:

@@ -56,12 +56,7 @@ class GrpcRequest:
 
 
 class GrpcFormat:
-    """Writes the requests for one model and reads the answers.
-
-    Args:
-        address: the server's address, for error messages.
-        model, version, label: the model to ask; the newest version if neither version nor label is given.
-    """
+    """Writes the requests for one model and reads the answers. `address` is for error messages."""
 
     def __init__(self, address: str, model: str, version: int | None, label: str | None):
         self._spec = ModelSpec(name=model)
@@ -221,11 +216,7 @@ class GrpcChannel:
         self._methods = {**vars(PredictionServiceStub(self._channel)), **vars(ModelServiceStub(self._channel))}
 
     async def send(self, request: GrpcRequest, timeout: float) -> Any:
-        """Returns the message that answers `request`.
-
-        Raises:
-            ServingError: the server refused the request, or did not answer within `timeout` seconds.
-        """
+        """Returns the message that answers a request. Raises `ServingError` if none does in `timeout` seconds."""
         try:
             answer = self._methods[request.method](request.message, timeout=timeout, metadata=self._headers)
             return await answer if self._is_asyncio else answer

@@ -174,23 +174,13 @@ def _response_until(end: float, socket, *arguments, **options) -> http.client.HT
 
 
 class RestChannel:
-    """Sends the requests of a `RestFormat`.
-
-    Args:
-        connections: to the server.
-        format: checks the status of answers.
-        wait: a `BlockingWait` or `AsyncioWait`.
-    """
+    """Sends the requests of a `RestFormat`, which also checks the status of the answers."""
 
     def __init__(self, connections: HttpConnections, format: RestFormat, wait: BlockingWait | AsyncioWait):
         self._connections, self._format, self._wait = connections, format, wait
 
     async def send(self, request: HttpRequest, timeout: float) -> bytes:
-        """Returns the body of the answer to `request`.
-
-        Raises:
-            ServingError: the server refused the request, or did not answer within `timeout` seconds.
-        """
+        """Returns the body of the answer. Raises `ServingError` if there is none within `timeout` seconds."""
 
         def exchange(seconds: float) -> tuple[int, bytes]:
             return self._connections.send(request.path, request.body, seconds)

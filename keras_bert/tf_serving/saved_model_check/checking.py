@@ -122,11 +122,7 @@ def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] 
 
 
 def _check_operations(graph: SavedModelGraph, versions: Sequence[str]) -> Iterator[Finding]:
-    """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run.
-
-    Raises:
-        InputError: there is no version, or an unknown one.
-    """
+    """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run."""
     unknown = [version for version in versions if version not in VERSIONS]
     if unknown or not versions:
         raise InputError(
