@@ -71,7 +71,9 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
         elif ours:
             tensors[ours[0]] = to_ours(variables[key], ours[1])
         elif last:
-            tensors[f"{_last_layer(key, variables)}/{last.group(1)}"] = variables[key]
+            # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
+            is_nested = "layer_with_weights-1/layer_with_weights-0/" in key
+            tensors[f"{'span_classifier' if is_nested else 'token_classifier'}/{last.group(1)}"] = variables[key]
         elif not key.startswith(("save_counter", "global_step")):
             ignored.append(name or key.removesuffix(_VALUE))
     if form.TOKEN_EMBEDDINGS not in tensors:
@@ -117,18 +119,8 @@ def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[
 def _our_name(name: str) -> tuple[str, str] | None:
     """Looks up a variable name without the prefixes of enclosing models: `bert_encoder/word_embeddings/embeddings`."""
     parts = name.split("/")
-    for start in range(len(parts)):
-        ours = _TABLE.ours("/".join(parts[start:]))
-        if ours:
-            return ours
-    return None
-
-
-def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
-    """Returns our head for the last layer, which the networks of that library and the converter name alike."""
-    # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
-    is_nested = re.search(r"layer_with_weights-1/layer_with_weights-0/", key)
-    return "span_classifier" if is_nested else "token_classifier"
+    found = (_TABLE.ours("/".join(parts[start:])) for start in range(len(parts)))
+    return next(filter(None, found), None)
 
 
 def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool | None]:
@@ -160,11 +152,9 @@ def _config_of_shapes(tensors: Mapping, variables: Mapping) -> BertConfig:
 
 
 def _labels(prefix: str, tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
-    for head in (name for name, head in heads().items() if head.has_labels):
-        count = form.num_outputs(prefix, tensors, head)
-        if count is not None:
-            return tuple(f"LABEL_{number}" for number in range(count))
-    return None
+    counts = (form.num_outputs(prefix, tensors, name) for name, head in heads().items() if head.has_labels)
+    count = next((count for count in counts if count is not None), None)
+    return None if count is None else tuple(f"LABEL_{number}" for number in range(count))
 
 
 def _shortened(names: list[str]) -> list[str]:

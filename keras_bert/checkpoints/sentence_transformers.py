@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert import registry
-from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.name_table import TRANSPOSED, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import BertConfig
@@ -140,10 +141,9 @@ def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     file = os.path.join(folder, _ROUTER_FILE)
     if not os.path.isfile(file):
         return {}, DOCUMENT
-    values = read_json_object(file)
-    KnownKeys(used=("types", "structure", "parameters")).check(values, file)
-    types, structure = (member(values, name, dict, file, {}) for name in ("types", "structure"))
-    parameters = member(values, "parameters", dict, file, {})
+    values, names = read_json_object(file), ("types", "structure", "parameters")
+    KnownKeys(used=names).check(values, file)
+    types, structure, parameters = (member(values, name, dict, file, {}) for name in names)
     known = KnownKeys(used=("default_route",), harmless=("allow_empty_key",), fixed={"route_mappings": ({},)})
     known.check(parameters, f"{file}: parameters")
     routes: dict[str, Modules] = {}
@@ -217,14 +217,13 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.GELU": "gelu_erf",
     "torch.nn.modules.linear.Identity": "linear",
 }
+_DENSE = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}  # our names -> theirs
 
 
 def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) -> tuple[list, dict[str, StoredTensor]]:
     """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
 
-    Args:
-        width: the length of the vectors that the first dense layer gets.
-        changed: their name of the vectors that the layers change.
+    The first layer gets vectors of length `width`; `changed` is their name of the vectors that the layers change.
     """
     names = {"module_input_name": (changed,), "module_output_name": (changed,)}
     of_dense = ("in_features", "out_features", "bias", "activation_function", "use_residual")
@@ -259,11 +258,7 @@ def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) ->
         if name not in stored or stored[name].shape != shape:
             received = list(stored[name].shape) if name in stored else "nothing"
             raise InputError(f"{weights}: {name} must have the shape {list(shape)}. Received: {received}")
-    tensors = {"kernel": stored["linear.weight"].changed((width, units), lambda array: array.T)}
-    if use_bias:
-        tensors["bias"] = stored["linear.bias"]
-    if "residual.weight" in shapes:
-        tensors["residual"] = stored["residual.weight"].changed((width, units), lambda array: array.T)
+    tensors = {ours: to_ours(stored[theirs], TRANSPOSED) for ours, theirs in _DENSE.items() if theirs in shapes}
     settings = {"units": units, "activation": activation, "use_bias": use_bias}
     return settings | ({"use_residual": True} if use_residual else {}), tensors
 
@@ -274,7 +269,6 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
     if os.path.isfile(file):
         return file, read_safetensors(file)
     file = os.path.join(folder, "pytorch_model.bin")
-    check_stored_file(file)
     return file, read_torch_file(file, trust_pickle)
 
 
@@ -293,8 +287,8 @@ def read_token_layer(
     units = units or next(iter(shapes.get("bias", ())), 0)
     if shapes != {"weight": [units, width], "bias": [units]}:
         raise InputError(f"{file} needs a weight [{units or 'outputs'}, {width}] and its bias. Received: {shapes}")
-    kernel = stored["weight"].changed((width, units), lambda array: array.T)
-    return checkpoint.replace(tensors={**checkpoint.tensors, f"{part}/kernel": kernel, f"{part}/bias": stored["bias"]})
+    layer = {f"{part}/kernel": to_ours(stored["weight"], TRANSPOSED), f"{part}/bias": stored["bias"]}
+    return checkpoint.replace(tensors={**checkpoint.tensors, **layer})
 
 
 def write_dense(
@@ -315,13 +309,8 @@ def write_dense(
         **names,
     }
     write_json(os.path.join(folder, MODULE_CONFIG_FILE), values)
-    theirs = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
-    prefix, shape = f"{SENTENCE_HEAD}/dense_{number}/", (settings["units"], width)
-    own = {theirs[name]: checkpoint.tensors[prefix + name] for name in theirs if prefix + name in checkpoint.tensors}
-    tensors = {
-        name: tensor if name == "linear.bias" else tensor.changed(shape, lambda array: array.T)
-        for name, tensor in own.items()
-    }
+    own = {theirs: checkpoint.tensors.get(f"{SENTENCE_HEAD}/dense_{number}/{ours}") for ours, theirs in _DENSE.items()}
+    tensors = {name: to_theirs(tensor, TRANSPOSED) for name, tensor in own.items() if tensor is not None}
     with atomic_file(os.path.join(folder, MODULE_WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]
@@ -338,12 +327,9 @@ def transformer_keys(
     output_name: str = "token_embeddings",
     used: tuple[str, ...] = (),
 ) -> KnownKeys:
-    """Returns the keys of the settings of a Transformer.
+    """Returns the keys of the settings of a Transformer, and `used` besides.
 
-    Args:
-        task: what it computes.
-        output, output_name: its output in transformers, and the name of this output in sentence-transformers.
-        used: keys that are used besides those of every Transformer.
+    Its `task` has an output of this name in transformers, and `output_name` in sentence-transformers.
     """
     return KnownKeys(
         used=("max_seq_length", "do_lower_case", *_LOADING, *used),
@@ -384,18 +370,17 @@ def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None) -> int
     `keys` are those of its settings, which are not read for None. Raises `InputError` if these say that it computes
     something else, or lower-cases texts that the tokenizer does not.
     """
-    longest = None
-    if keys is not None:
-        longest = _checked_length(folder, config, keys)
-    longest = longest or _tokenizer_length(folder)
+    longest = None if keys is None else _checked_length(folder, config, keys)
+    file = os.path.join(folder, "tokenizer_config.json")  # where newer versions write it
+    if not longest and os.path.isfile(file):
+        longest = member(read_json_object(file), "model_max_length", int, file)
     # Some files name more tokens than the model has positions.
     return longest and min(longest, config.max_sequence_length)
 
 
 def settings_of_transformer(folder: str) -> tuple[dict[str, Any], str]:
     """Returns the content of the file about the Transformer in a folder, and its path. A missing file is empty."""
-    names = (LENGTH_FILE, "sentence_roberta_config.json", "sentence_distilbert_config.json")
-    names = (*names, "sentence_albert_config.json", "sentence_xlnet_config.json")
+    names = (LENGTH_FILE, *(f"sentence_{kind}_config.json" for kind in ("roberta", "distilbert", "albert", "xlnet")))
     files = [os.path.join(folder, name) for name in names]
     file = next((file for file in files if os.path.isfile(file)), files[0])
     return read_json_object(file) if os.path.isfile(file) else {}, file
@@ -412,9 +397,3 @@ def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | N
             "false if the tokenizer lower-cases texts itself."
         )
     return member(values, "max_seq_length", int, file)
-
-
-def _tokenizer_length(path: str) -> int | None:
-    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
-    file = os.path.join(path, "tokenizer_config.json")
-    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None

@@ -60,15 +60,11 @@ def check_options(model, given: Iterable[str]) -> None:
     options = registry.export_of(model).options
     for name in given:
         if name not in options:
-            kinds = [kind for kind in registry.TASKS if name in _options_of(kind)]
+            exports = {kind: registry.task(kind).export for kind in registry.TASKS}
+            kinds = [kind for kind, export in exports.items() if export and name in export.options]
             raise InputError(
                 f"{name} is for exports of {', '.join(kinds)} only. Received: {type(model).__name__}. Leave {name} out."
             )
-
-
-def _options_of(kind: str) -> tuple[str, ...]:
-    export = registry.task(kind).export
-    return export.options if export else ()
 
 
 def stored_kind(model) -> str:
