@@ -41,6 +41,9 @@ WEIGHTS_FILE = "model.weights.h5"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
 ASSETS = "assets/tokenizer"
+VOCABULARY_FILES = (f"{ASSETS}/vocabulary.txt", "vocabulary.txt")
+BYTE_PAIR_FILES = ("vocabulary.json", "merges.txt")
+SENTENCE_PIECE_FILE = "vocabulary.spm"
 
 _SIZES = KnownKeys(
     used=(
@@ -212,15 +215,15 @@ def _tokenizer(path: str) -> tuple[TokenTable | None, bool | None]:
         values = read_json(file)
         OBJECT_KEYS.check(values, file)
         settings = member(values, "config", dict, file, {})
-    for name in (f"{ASSETS}/vocabulary.txt", "vocabulary.txt"):
+    for name in VOCABULARY_FILES:
         if os.path.isfile(os.path.join(path, name)):
             return _word_piece(os.path.join(path, name), settings, file)
     _PIECES.check(settings, f"{file}: config")
-    byte_pair = [os.path.join(path, ASSETS, name) for name in ("vocabulary.json", "merges.txt")]
+    byte_pair = [os.path.join(path, ASSETS, name) for name in BYTE_PAIR_FILES]
     if os.path.isfile(byte_pair[0]):
         prefix = member(settings, "add_prefix_space", bool, file, False)
         return BytePairTokenizer.from_files(*byte_pair, add_prefix_space=prefix), None
-    pieces = os.path.join(path, ASSETS, "vocabulary.spm")
+    pieces = os.path.join(path, ASSETS, SENTENCE_PIECE_FILE)
     if os.path.isfile(pieces):
         # KerasHub runs the model as it is. Ours would lower-case the text before.
         return SentencePieceTokenizer.from_file(pieces, do_lower_case=False), None

@@ -29,10 +29,7 @@ _KEYS = KnownKeys(
 # The masked LM's settings are about training.
 _PREPROCESSOR_KEYS = KnownKeys(
     used=("tokenizer", "sequence_length"),
-    harmless=(
-        *ANY_OBJECT,
-        *("mask_selection_rate", "mask_selection_length", "mask_token_rate", "random_token_rate"),
-    ),
+    harmless=(*ANY_OBJECT, *("mask_selection_rate", "mask_selection_length", "mask_token_rate", "random_token_rate")),
     fixed={"truncate": ("round_robin",)},
 )
 # The end of the name of the class of masked language models.

@@ -115,10 +115,8 @@ def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
 def with_adapter(base: BertCheckpoint, path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Returns the checkpoint of a base model with the adapter in the folder `path` merged into it.
 
-    Merged tensors are computed in float64 when they are read, and have at least float32.
-
-    Raises:
-        InputError: the adapter has an unknown setting or another type, is damaged, or belongs to another base model.
+    Merged tensors are computed in float64 when they are read, and have at least float32. Raises `InputError` if the
+    adapter has an unknown setting or another type, is damaged, or belongs to another base model.
     """
     folder = transformer_folder(path)
     file = os.path.join(folder, ADAPTER_FILE)

@@ -37,12 +37,9 @@ def from_pretrained(
     base: str | os.PathLike | None = None,
     **arguments,
 ):
-    """Returns a model with the weights of a checkpoint of any format; the arguments are those of
-    `BertModel.from_pretrained`.
+    """Returns a model with the weights of a checkpoint, see `BertModel.from_pretrained`.
 
-    Args:
-        model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
-            selects the encoder of the checkpoint's family.
+    The class `None` selects the saved one, or the one that fits the heads; `Encoder` selects that of the family.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle, base)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)

@@ -73,11 +73,6 @@ def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> 
     return PickledTensor(storage, first, tuple(shape), tuple(strides))
 
 
-def make_parameter(data: Any, *_: Any) -> Any:
-    """Returns the tensor of a parameter."""
-    return data
-
-
 def make_dictionary(*pairs: list) -> dict:
     """Returns the dictionary of an `OrderedDict`; Python 2 pickled it as a list of pairs."""
     found: dict = {}
@@ -91,7 +86,7 @@ def make_dictionary(*pairs: list) -> dict:
 KNOWN_NAMES: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): make_dictionary,
     ("torch._utils", "_rebuild_tensor_v2"): make_tensor,
-    ("torch._utils", "_rebuild_parameter"): make_parameter,
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
     **{("torch", name): dtype for name, dtype in STORAGE_TYPES.items()},
 }
 

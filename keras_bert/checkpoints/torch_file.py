@@ -1,8 +1,7 @@
 """Reads the tensors of `pytorch_model.bin` without torch and without running code from the pickle.
 
-A pickle is a program. `TensorUnpickler` executes only the steps that build tensors, and everything else is rejected
-unless the user trusts the file. Both of torch's formats are supported: the zip file, and the bare stream of versions
-before 1.6. The shapes in the pickle are checked against the stored bytes.
+Both of torch's formats are supported: the zip file, and the bare stream of versions before 1.6. The shapes in the
+pickle are checked against the stored bytes.
 """
 
 import io

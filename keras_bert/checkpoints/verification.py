@@ -37,10 +37,7 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         texts: the input texts. A checkpoint without a vocabulary is run on generated ids instead.
         **reading: `do_lower_case` and `trust_pickle`, as for reading the input.
     """
-    sides = {
-        "input": formats.read_checkpoint(input_path, **reading),
-        "output": formats.read_checkpoint(output_path),
-    }
+    sides = {"input": formats.read_checkpoint(input_path, **reading), "output": formats.read_checkpoint(output_path)}
     smallest = min(sides.values(), key=lambda checkpoint: checkpoint.config.max_sequence_length)
     features = _features(smallest, texts)
     ours = {side: _our_outputs(checkpoint, features) for side, checkpoint in sides.items()}

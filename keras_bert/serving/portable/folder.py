@@ -92,14 +92,10 @@ def write_portable(
     weights: str | None = None,
     options: SignatureOptions | None = None,
 ) -> str:
-    """Writes a model as a folder for another runtime, atomically, and returns the folder.
+    """Writes a model of any task as a folder for another runtime, atomically, and returns the folder.
 
     Args:
-        model: a model of any task, or a `BertEncoder`, with a vocabulary.
-        path: a new or empty folder.
-        format: "litert" or "onnx".
-        weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
-            layers multiply 8-bit integers.
+        format, weights: the format, "litert" or "onnx", and how its writer stores matrices.
         options: `max_seq_length`, `pooling`, `normalize` and `text_pairs`; `predict` takes pairs and single texts.
 
     Raises:

@@ -17,15 +17,11 @@ _MOST_THREADS = 4
 
 
 class LiteRTEngine:
-    """A network of `write_litert`. Threads may share it; they take turns.
+    """A network of `write_litert`, used as an `OnnxEngine`. Threads may share it; they take turns.
 
     Args:
         file_path: the `.tflite` file.
         num_threads: threads for one batch; by default the processor's cores, four at most.
-
-    Attributes:
-        feature_names: the features that the network takes.
-        layout: the rows that it computes fastest.
 
     Raises:
         InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file.

@@ -22,19 +22,15 @@ _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 
 class OpenVinoEngine:
-    """A network of `write_onnx`. Threads may share it; each that computes has a request of its own.
+    """A network of `write_onnx`, used as an `OnnxEngine`. Threads may share it; each that computes has its own request.
 
     Args:
         file_path: the `.onnx` file. If there is a network for packed rows beside it, that one runs.
         num_threads: threads of all calls together; by default one for each core of the processor.
-        precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32.
+        precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32. The
+            attribute `precision` says which.
         callers: how many threads call `run` at the same time. One gets all threads for its batch. With more, several
             batches are computed side by side.
-
-    Attributes:
-        feature_names: the features that the network takes.
-        layout: the rows that it computes fastest: packed ones, if the folder has a network for them.
-        precision: "float32" or "bfloat16".
 
     Raises:
         InputError: openvino is not installed, the processor has no bfloat16, or OpenVINO cannot open the file.

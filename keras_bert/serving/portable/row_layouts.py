@@ -43,11 +43,7 @@ class ArrangedEngine:
     Args:
         engine: has `feature_names`, `run(features)` and `layout`. Packed rows need the feature `position_ids`, and
             `cls_positions` for outputs for each sequence; see `pack`.
-        outputs: name of an output -> its axes, see `CheckedEngine`.
-
-    Attributes:
-        feature_names: the features that `run` takes.
-        examples_at_once: the number of examples that one call should have.
+        outputs: name of an output -> its axes, see `CheckedEngine`, which also has the attributes.
     """
 
     def __init__(self, engine, outputs: Mapping[str, Sequence]):

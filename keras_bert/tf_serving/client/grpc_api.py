@@ -189,9 +189,7 @@ class GrpcChannel:
     """Sends requests to one server. Threads may share it; one for asyncio belongs to the event loop it is created in.
 
     Args:
-        address: "host:port".
-        headers: sent with every request, as gRPC's metadata.
-        credentials: `grpc.ssl_channel_credentials(...)` for TLS.
+        address, headers, credentials: as in `GrpcClient`; the headers are sent as gRPC's metadata.
         is_asyncio: whether `send` suspends its task instead of blocking its thread.
 
     Raises:

@@ -23,13 +23,8 @@ _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError,
 class HttpConnections:
     """Sends requests to one server; every thread takes an idle connection or opens a new one.
 
-    The proxy variables of the environment are ignored.
-
-    Args:
-        url: "http://host:port" or "https://host:port", with a path if a proxy serves the API below one.
-        headers: sent with every request.
-        tls: for https, how certificates are checked; by default the certificates of the system are trusted.
-        keep: the most idle connections that are kept.
+    The proxy variables of the environment are ignored. At most `keep` idle connections are kept; for the other
+    arguments see `RestClient`. The URL may have a path, if a proxy serves the API below one.
 
     Raises:
         InputError: the URL or a header is not valid.

@@ -81,10 +81,7 @@ def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Returns the answers to several requests as one. Narrow outputs are padded as our exports pad them.
 
     The padding is "" for strings, 0 for floats and for ids (`..._ids`), False for booleans, and -1 for other whole
-    numbers, which are positions.
-
-    Raises:
-        InputError: an output has no rows, or its number of axes differs between answers.
+    numbers, which are positions. Raises `InputError` if an output has no rows, or axes that differ between answers.
     """
     if len(parts) == 1:
         return parts[0]

@@ -120,13 +120,10 @@ def base64_bytes(value: Mapping) -> bytes:
 
 
 def response_body(outputs: Mapping[str, np.ndarray], as_rows: bool) -> bytes:
-    """Returns the body of an answer.
+    """Returns the body of an answer. A single output is not named, as in TensorFlow Serving.
 
-    A single output is not named, as in TensorFlow Serving. Strings are written as text, with the bytes of those that
-    are not UTF-8; strings of outputs whose name ends in `_bytes` as {"b64": "..."}.
-
-    Raises:
-        InputError: the outputs are not rows of one batch, or JSON cannot represent their type.
+    Strings are written as text, with the bytes of those that are not UTF-8; strings of outputs whose name ends in
+    `_bytes` as {"b64": "..."}. Raises `InputError` if the outputs are not rows of one batch, or of types without JSON.
     """
     counts = {array.shape[:1] for array in outputs.values()}
     if as_rows and (len(counts) != 1 or () in counts):
