@@ -78,7 +78,7 @@ def test_openvino_warns_of_8_bit_products(folders):
 
 def test_bfloat16_answers_differ_by_less_than_a_hundredth(folders):
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        with pytest.raises(InputError, match="This processor has no bfloat16; OpenVINO lists FP32"):
+        with pytest.raises(InputError, match="This processor has no bfloat16; OpenVINO lists .*FP32"):
             load(folders["onnx"], precision="bfloat16")
         return
     expected = [one.probability for one in load(folders["onnx"], "onnxruntime").predict(TEXTS)]
