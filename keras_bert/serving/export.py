@@ -87,7 +87,7 @@ def _export_saved_model(
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
     unpadded = padded(model, in_server=True)
     settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
-    description = stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
+    description: tuple = stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
     if weights == "int8":
         model = EightBitModel(model)
     tokenizer = make_tokenizer(model.tokenizer, core_operations)
