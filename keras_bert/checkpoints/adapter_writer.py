@@ -57,9 +57,8 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.Pat
     base = os.fspath(base or model.new_parts.source)
     if not base:
         raise InputError("save_adapter: this model was not loaded from a checkpoint. Give base=, its base model.")
-    checkpoint, untrained = checkpoint_of(model), untrained_parts(model)
-    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if form.part_of(name) not in untrained}
-    checkpoint = checkpoint.replace(tensors=kept)
+    untrained = untrained_parts(model)
+    checkpoint = checkpoint_of(model).without_parts(untrained)
     config, family, head = checkpoint.config, checkpoint.config.family.hugging_face, _head_of(checkpoint)
     assert family is not None
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=form.POOLER not in untrained)
@@ -67,7 +66,7 @@ def save_adapter(model: keras.Model, path: str | os.PathLike, base: str | os.Pat
     architecture = family.classes + family.renamed.get(ending, ending)
     table, prefix = family.names(config, head), f"{family.prefix}."
     parts = (head, form.POOLER) if model.uses_pooler else (head,)
-    whole = {name: tensor for name, tensor in kept.items() if form.part_of(name) in parts}
+    whole = {name: tensor for name, tensor in checkpoint.tensors.items() if form.part_of(name) in parts}
     whole, _ = table.write(whole, config.num_attention_heads)
     tensors = {**whole, **_matrices(model, layers, table)}
     if head is None:  # bare encoders have no prefix

@@ -24,8 +24,7 @@ def is_cased(vocabulary: TokenTable) -> bool | None:
 def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertCheckpoint:
     """Gives a checkpoint a tokenizer of the casing that the user states, else its files, else its tokens.
 
-    Raises:
-        InputError: files and vocabulary contradict each other, and the user gave no `do_lower_case`.
+    Raises `InputError` if files and vocabulary contradict each other, and the user gave no `do_lower_case`.
     """
     tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.vocabulary
     if do_lower_case is not None:

@@ -7,7 +7,7 @@ read by `StoredTensor.read`, so a conversion holds one tensor in memory at a tim
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,8 @@ class StoredTensor:
     """A tensor that is read on demand.
 
     Attributes:
-        shape: the shape of the tensor.
         dtype: NumPy's name of the dtype, or `bfloat16` of ml_dtypes.
-        read: function that returns the tensor as an array, which the caller may keep and change.
+        read: returns the tensor as an array, which the caller may keep and change.
     """
 
     shape: tuple[int, ...]
@@ -147,6 +146,11 @@ class BertCheckpoint:
         argument = task(kind).told_by
         return argument is not None and self.arguments.get(kind, {}).get(argument) is not None
 
+    def without_parts(self, parts: Collection[str]) -> "BertCheckpoint":
+        """Returns the checkpoint without the weights of some parts."""
+        kept = {name: tensor for name, tensor in self.tensors.items() if part_of(name) not in parts}
+        return self.replace(tensors=kept)
+
     def with_whole_table(self) -> "BertCheckpoint":
         """Returns the checkpoint with the sum of the two tables of a discriminator in pre-training, if it has two."""
         tensors = dict(self.tensors)
@@ -194,11 +198,7 @@ def without_unused_embedding(tensors: dict[str, StoredTensor], ignored: list[str
 
 
 def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> int | None:
-    """Returns the number of outputs of a head, or None if there is no such head.
-
-    Raises:
-        InputError: the bias of the head does not have one axis.
-    """
+    """Returns the number of outputs of a head, None without one. Raises `InputError` if its bias has several axes."""
     bias = tensors.get(f"{head}/bias")
     if bias is None:
         return None
@@ -208,13 +208,9 @@ def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> in
 
 
 def check_stored_once(path: str, tensors: Mapping[str, StoredTensor], stored_bytes: int, copies: int = 1) -> None:
-    """Raises `InputError` if tensors together have more bytes than the files that hold them.
+    """Raises `InputError` if tensors have more bytes than their files, each counted `copies` times.
 
     Tensors that lie over each other would make a small file fill the memory.
-
-    Args:
-        stored_bytes: the size of the files.
-        copies: how often a format may name the same bytes.
     """
     num_bytes = sum(tensor.num_bytes for tensor in tensors.values())
     if num_bytes > copies * stored_bytes:
@@ -236,13 +232,7 @@ def check_stored_file(path: str) -> None:
 
 
 def no_bert(path: str, missing: str, names: Mapping[str, StoredTensor], what: str) -> InputError:
-    """Returns the error for a weights file without token embeddings.
-
-    Args:
-        missing: the format's name of the token embeddings.
-        names: the tensors that the file has; the message shows the first three.
-        what: what the format calls its tensors.
-    """
+    """Returns the error for a file without the token embeddings `missing`. The format calls its tensors `what`."""
     found = ", ".join(list(names)[:3])
     return InputError(f"{path} holds no BERT: {missing} is missing. Its {what} are called {found}, ...")
 

@@ -16,6 +16,7 @@ from keras_bert.checkpoints import (
 )
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import GENERATOR, SPAN_BOUNDARY, BertCheckpoint, part_of
+from keras_bert.checkpoints.family_formats import OwnFiles
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_config import CONFIG_FILE
 from keras_bert.checkpoints.model_card import write_model_card
@@ -27,7 +28,7 @@ from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.foreign_files import check_links
 from keras_bert.program.json_files import read_json_object
-from keras_bert.registry import TASKS, Family, OwnFolder, families, imported, task, task_of
+from keras_bert.registry import TASKS, OwnFolder, families, imported, task, task_of
 
 # Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
@@ -191,12 +192,12 @@ def _own_reader(path: str) -> str | None:
     file = os.path.join(path, CONFIG_FILE)
     model_type = read_json_object(file).get("model_type") if os.path.isfile(file) else None
     readers = {own.model_type: own.read for own in _own_folders()}
-    readers |= {name: entry.own_files.read_hugging_face for name, entry in families(has=_has_own_files).items()}
+    readers |= {name: own.read_hugging_face for name, own in _own_files().items()}
     return next((reader for name, reader in readers.items() if name == model_type), None)
 
 
-def _has_own_files(entry: Family) -> bool:
-    return entry.own_files is not None
+def _own_files() -> dict[str, OwnFiles]:
+    return {name: entry.own_files for name, entry in families(has=lambda entry: entry.own_files).items()}
 
 
 def _own_folders() -> list[OwnFolder]:
@@ -207,7 +208,7 @@ def _read_tensorflow(prefix: str) -> BertCheckpoint:
     variables = read_tensorflow_checkpoint(prefix)
     if OBJECT_GRAPH in variables:
         return model_garden.model_garden_checkpoint(prefix, variables)
-    for own in (entry.own_files for entry in families(has=_has_own_files).values()):
+    for own in _own_files().values():
         if own.variable in variables:
             return imported(own.read_official)(prefix, variables)
     return google.google_checkpoint(prefix, variables)

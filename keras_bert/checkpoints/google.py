@@ -86,7 +86,7 @@ def read_config(
     """Returns the config of a folder, the casing if it states that, and the values that `write_google` added.
 
     Args:
-        folder: a folder with one of `_config_files()`. If it has none, some families derive the config from the shapes.
+        folder: a folder with a `_config_file`. If it has none, some families derive the config from the shapes.
         variables: Google's names -> tensors, which determine the family if the config does not; None for BERT.
     """
     family = _family_of(variables or ())
@@ -131,13 +131,9 @@ def _check_keys(values: Mapping, family: str, file: str) -> None:
     KnownKeys(used, (*UNUSED_KEYS, *more.harmless), more.fixed or _FIXED).check(values, file)
 
 
-def _config_files() -> list[str]:
-    """Returns the names of configs. BERT's comes first."""
-    return [f"{name}_config.json" for name in families(has=lambda entry: entry.google)]
-
-
 def _config_file(folder: str) -> str:
-    files = [os.path.join(folder, name) for name in _config_files()]
+    """Returns the path of the config in a folder, `<family>_config.json`; that of BERT if there is none."""
+    files = [os.path.join(folder, f"{name}_config.json") for name in families(has=lambda entry: entry.google)]
     return next((file for file in files if os.path.isfile(file)), files[0])
 
 
@@ -154,16 +150,9 @@ def read_tokenizer(folder: str, casing: bool | None) -> TokenTable | None:
 
 
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
-    """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
+    """Writes `<family>_config.json`, `vocab.txt` and `bert_model.ckpt.*`; returns the names of weights without a place.
 
-    The name of the config begins with that of the family.
-
-    Returns:
-        The names of our weights that the format cannot hold; they are not written.
-
-    Raises:
-        InputError: Google has not published this family, or the masked-LM head has its own output table, which the
-            format cannot hold.
+    Raises `InputError` if Google has not published this family, or the masked-LM head has its own output table.
     """
     config = checkpoint.config
     theirs = config.family.google

@@ -1,6 +1,7 @@
 """`hf://owner/name`: models of the Hugging Face hub, from the local cache if possible."""
 
 import os
+from collections.abc import Sequence
 
 from keras_bert.checkpoints import hugging_face, keras_hub
 from keras_bert.checkpoints.sentence_transformers import modules_of, transformer_folder
@@ -30,10 +31,7 @@ _WEIGHTS = (hugging_face.SAFETENSORS_FILE, f"{hugging_face.SAFETENSORS_FILE}.ind
 def download(name: str) -> str:
     """Returns the local folder of `hf://owner/name` or `hf://owner/name@revision`.
 
-    With `HF_HUB_OFFLINE=1` only the cache in `HF_HOME` is used.
-
-    Raises:
-        InputError: huggingface_hub is not installed, or the model cannot be downloaded.
+    With `HF_HUB_OFFLINE=1` only the cache in `HF_HOME` is used. Raises `InputError` if the model cannot be downloaded.
     """
     try:
         from huggingface_hub import snapshot_download
@@ -46,7 +44,12 @@ def download(name: str) -> str:
     folder = ""
     try:
         # Weights in the first form that a repository has, and no other framework's copies of them.
-        for patterns in (lambda _: _PATTERNS, _pickles_of, _tensorflow_classes_of, _tensorflow_of):
+        for patterns in (
+            lambda _: _PATTERNS,
+            _pickles_of,
+            lambda folder: _if_without(hugging_face.TORCH_FILES, folder, _TENSORFLOW_CLASSES),
+            lambda folder: _if_without(hugging_face.WEIGHTS_FILES, folder, _TENSORFLOW),
+        ):
             if needed := patterns(folder):
                 folder = snapshot_download(repository, revision=revision or None, allow_patterns=needed)
     except HFValidationError as error:
@@ -63,22 +66,10 @@ def download(name: str) -> str:
 def _pickles_of(folder: str) -> list[str]:
     """Returns patterns for the pickles of a model, and of those of its modules, that lack other weights."""
     places = [transformer_folder(folder), *(place for kind, place in modules_of(folder) if kind == "Dense")]
-    lacking = [os.path.relpath(place, folder) for place in places if not _has_weights(place)]
+    lacking = [os.path.relpath(place, folder) for place in places if not hugging_face.has_weights(place, _WEIGHTS)]
     return [_PICKLES if place == os.curdir else f"{place}/{_PICKLES}" for place in lacking]
 
 
-def _tensorflow_classes_of(folder: str) -> list[str]:
-    """Returns patterns for the files of transformers' TensorFlow classes if a folder has no other weights."""
-    folder = transformer_folder(folder)
-    has_others = _has_weights(folder) or hugging_face.has_weights(folder, hugging_face.TORCH_FILES)
-    return [] if has_others else _TENSORFLOW_CLASSES
-
-
-def _tensorflow_of(folder: str) -> list[str]:
-    """Returns patterns for checkpoints of TensorFlow if a folder has no other weights."""
-    folder = transformer_folder(folder)
-    return [] if _has_weights(folder) or hugging_face.has_weights(folder) else _TENSORFLOW
-
-
-def _has_weights(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in _WEIGHTS)
+def _if_without(files: Sequence[str], folder: str, patterns: list[str]) -> list[str]:
+    """Returns patterns for weights of TensorFlow if a folder has neither these files of weights nor KerasHub's."""
+    return [] if hugging_face.has_weights(transformer_folder(folder), (*files, keras_hub.WEIGHTS_FILE)) else patterns

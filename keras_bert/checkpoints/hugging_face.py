@@ -55,9 +55,7 @@ _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Reads a folder that `save_pretrained` of transformers wrote.
 
-    Raises:
-        InputError: a file is missing or damaged, the model is not of BERT's family, or it has an unsupported setting
-            (position type, decoder, activation).
+    Raises `InputError` if a file is missing or damaged, or for a family or a setting that we do not have.
     """
     folder = transformer_folder(path)
     file = os.path.join(folder, CONFIG_FILE)
@@ -120,24 +118,19 @@ def _with_their_segments(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
 
 
 def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
-    """Writes `config.json`, `model.safetensors` and the tokenizer's files into an existing folder.
+    """Writes config, weights and tokenizer into an existing folder; returns the names of weights without a place.
 
-    Returns:
-        The names of our weights that the format cannot hold; they are not written.
-
-    Raises:
-        InputError: transformers does not know the family, or would compute something else, see `check_same_family`.
+    Raises `InputError` if transformers has no such family, or computes something else, see `check_same_family`.
     """
-    present, config = checkpoint.heads, checkpoint.config
-    names = config.family.hugging_face
+    names = checkpoint.config.family.hugging_face
     if names is None:
         raise InputError(
-            f"{checkpoint.path}: transformers has no model of the family {config.model_type}. Write it with "
+            f"{checkpoint.path}: transformers has no model of the family {checkpoint.config.model_type}. Write it with "
             "format='keras_bert'."
         )
     if names.more.fixed.get("tie_word_embeddings") == (False,):
         checkpoint = _with_output_table(checkpoint)
-        config = checkpoint.config
+    present, config = checkpoint.heads, checkpoint.config
     named = {form.part_of(weight.ours) for weight in weights_of(config) if weight.hugging_face}
     architecture = next((name for name, head in _heads_of_classes().items() if head in present), None)
     if form.REPLACED_TOKEN in present and form.REPLACED_TOKEN in named:
@@ -175,7 +168,7 @@ def _with_output_table(checkpoint: BertCheckpoint) -> BertCheckpoint:
     if form.MASKED_LM in checkpoint.heads:
         tensors[form.OUTPUT_EMBEDDINGS] = tensors[form.TOKEN_EMBEDDINGS]
     config = checkpoint.config.replace(tie_word_embeddings=False)
-    return dataclasses.replace(checkpoint, config=config, tensors=tensors)
+    return checkpoint.replace(config=config, tensors=tensors)
 
 
 def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
@@ -210,7 +203,8 @@ def read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTe
             is_tensorflow = is_of_tensorflow(tensors)
             return file, with_torch_names(tensors) if is_tensorflow else tensors, is_tensorflow
     check_readable(path)
-    others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
+    endings = (".h5", ".msgpack", ".ot", ".safetensors", ".bin")
+    others = [name for name in glob.glob("*", root_dir=path) if name.endswith(endings)]
     raise InputError(
         f"{path} has a {CONFIG_FILE} but none of {SAFETENSORS_FILE}, {TORCH_FILE} and {TENSORFLOW_FILE}. Copy one of "
         "them there." + (f" {', '.join(others)} cannot be read." if others else "")
@@ -231,10 +225,6 @@ def _read_parts(path: str, index: str, trust_pickle: bool) -> dict[str, StoredTe
 def has_weights(path: str, names: Sequence[str] = WEIGHTS_FILES) -> bool:
     """Returns whether a folder has one of the files of weights that `read_weights` reads."""
     return any(os.path.isfile(os.path.join(path, name)) for name in names)
-
-
-def _is_other_weights(path: str) -> bool:
-    return path.endswith((".h5", ".msgpack", ".ot", ".safetensors", ".bin"))
 
 
 def _read(path: str, trust_pickle: bool, is_part: bool = False) -> dict[str, StoredTensor]:

@@ -99,7 +99,7 @@ _FIXED = {
     "position_embedding_type": ("absolute",),
     "pruned_heads": ({},),
     "layers_to_keep": ([],),
-    "problem_type": ("single_label_classification", "multi_label_classification", "regression"),
+    "problem_type": tuple(_PROBLEM_TYPES),
     "adapters": ({}, {"adapters": {}, "config_map": {}, "fusion_config_map": {}, "fusions": {}}),
     # TinyBERT
     **{"cell": ({},), "structure": ([],), "pre_trained": ("",), "training": ("",)},
@@ -114,16 +114,10 @@ REFUSED = {
 }
 _USED = ("architectures", "model_type", "id2label", "pad_token_id", "sentence_transformers", SENTENCE_POOLING)
 _USED = (*_USED, "sbert_ce_default_activation_function")
-# Fields of our configs that no file of transformers has.
-_OURS = ("extra", "do_lower_case", "position_offset", "embedding_projection", "pooler_act")
 
 
 def config_from(path: str, values: Mapping) -> BertConfig:
-    """Makes our config from the content of the `config.json` in the folder `path`.
-
-    Raises:
-        InputError: a setting is not supported.
-    """
+    """Returns our config for the `config.json` in the folder `path`. Raises `InputError` for an unsupported setting."""
     file = os.path.join(path, CONFIG_FILE)
     known_families = families(has=lambda entry: entry.hugging_face)
     model_type = values.get("model_type", "bert")
@@ -229,7 +223,7 @@ def fixed_values() -> dict[str, tuple]:
 def known_keys(family: Family) -> KnownKeys:
     """Returns the keys of the `config.json` of a family."""
     theirs = family.hugging_face
-    absent = {*_OURS, *OWN_SIZES, *theirs.absent} - set(theirs.sizes)
+    absent = {"extra", *_NOT_THEIRS, *OWN_SIZES, *theirs.absent} - set(theirs.sizes)
     fields = dataclasses.fields(imported(family.config))
     return KnownKeys(
         used=(*(field.name for field in fields if field.name not in absent), *theirs.keys, *_USED, *theirs.more.used),

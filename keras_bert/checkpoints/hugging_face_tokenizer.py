@@ -40,7 +40,6 @@ def read_tokenizer(
     The kind of the tokenizer is that of the files, whatever the family of the model is.
 
     Args:
-        path: the folder.
         vocab_size: the rows of the model's token table, as its config states them.
         makes_rows: whether the special tokens around texts matter.
         num_rows: the rows that the table has, if that is known.
@@ -102,11 +101,7 @@ def write_tokenizer(folder: str, tokenizer: TokenTable, config: BertConfig) -> N
 
 
 def tokenizer_json(tokenizer: TokenTable) -> str:
-    """Returns the content of the `tokenizer.json` of a tokenizer of any kind.
-
-    Raises:
-        InputError: there is no such form.
-    """
+    """Returns the content of a tokenizer's `tokenizer.json`. Raises `InputError` if its kind has no such form."""
     if isinstance(tokenizer, WordPieceTokenizer):
         return _tokenizer_json(tokenizer.vocabulary, tokenizer.do_lower_case)
     if isinstance(tokenizer, SentencePieceTokenizer):

@@ -26,7 +26,7 @@ from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import SAME, NameTable
 from keras_bert.checkpoints.weight_list import POOLER, SEGMENTS
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.foreign_keys import KnownKeys
 from keras_bert.program.json_files import member
 from keras_bert.registry import Family, families
@@ -104,11 +104,7 @@ def is_keras_hub(path: str) -> bool:
 
 
 def read_keras_hub(path: str) -> BertCheckpoint:
-    """Reads a preset that `save_to_preset` of a backbone or a task wrote.
-
-    Raises:
-        InputError: a file is missing or damaged, or the model is not of BERT's family.
-    """
+    """Reads a preset of a backbone or a task. Raises `InputError` for damaged files and models of other families."""
     file = os.path.join(path, CONFIG_FILE)
     settings = read_json(file)
     OBJECT_KEYS.check(settings, file)
@@ -124,10 +120,8 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     tokenizer, casing = _tokenizer(path) if family.has_tokenizer else (None, None)
     sizes = member(settings, "config", dict, file, {})
     _SIZES.check(sizes, f"{file}: config")
-    try:
+    with named(file):
         config = _preset_config(name, sizes, casing)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
     tensors, ignored = family.names(config).read(stored, _with_number)
     _check_no_more_blocks(path, config, ignored)
@@ -237,11 +231,7 @@ def _tokenizer(path: str) -> tuple[TokenTable | None, bool | None]:
 
 
 def _word_piece(path: str, settings: Mapping, file: str) -> tuple[TokenTable, bool | None]:
-    """Returns the tokenizer with the settings of KerasHub's, and the casing; see `_tokenizer`.
-
-    Raises:
-        InputError: a file is damaged, or KerasHub cuts texts otherwise than our WordPiece.
-    """
+    """Returns a tokenizer and its casing, see `_tokenizer`. Raises `InputError` if KerasHub cuts texts otherwise."""
     _WORD_PIECE.check(settings, f"{file}: config")
     casing, vocabulary = member(settings, "lowercase", bool, file), Vocabulary.from_file(path)
     if settings:

@@ -29,10 +29,7 @@ _KEYS = KnownKeys(
 # The masked LM's settings are about training.
 _PREPROCESSOR_KEYS = KnownKeys(
     used=("tokenizer", "sequence_length"),
-    harmless=(
-        *ANY_OBJECT,
-        *("mask_selection_rate", "mask_selection_length", "mask_token_rate", "random_token_rate"),
-    ),
+    harmless=(*ANY_OBJECT, *("mask_selection_rate", "mask_selection_length", "mask_token_rate", "random_token_rate")),
     fixed={"truncate": ("round_robin",)},
 )
 # The end of the name of the class of masked language models.
@@ -71,11 +68,7 @@ class HubTask:
 
 
 def read_task(path: str, config: BertConfig) -> HubTask:
-    """Reads the `task.json` of a preset; a backbone has none.
-
-    Raises:
-        InputError: the file is damaged, or the task is unknown or has an unknown setting.
-    """
+    """Reads `task.json`, which a backbone lacks. Raises `InputError` if it is damaged or has something unknown."""
     file = os.path.join(path, TASK_FILE)
     if not os.path.isfile(file):
         return HubTask()

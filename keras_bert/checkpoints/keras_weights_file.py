@@ -36,9 +36,7 @@ _FIRST_LAYER, _SECOND_LAYER = "/layer_0/", "/layer_1/"
 def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
     """Returns Keras' name -> tensor. Tensors are read on demand.
 
-    Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or not HDF5; or it refers to other files or states
-            larger shapes than it holds, see `described`.
+    Raises `InputError` if the file is missing, a git-lfs pointer, cut off or not HDF5, or see `described`.
     """
     path = os.fspath(path)
     check_stored_file(path)
@@ -99,11 +97,7 @@ def _description(item: h5py.Dataset, where: str, file_size: int) -> tuple[tuple[
 
 
 def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTensor]) -> None:
-    """Writes a file that Keras' `load_weights` reads.
-
-    Raises:
-        OSError: the file cannot be written, for example because the disk is full.
-    """
+    """Writes a file that Keras' `load_weights` reads. Raises `OSError`, for example because the disk is full."""
     with _PatientFile(path) as file:
         with h5py.File(file, "w") as content:
             for name, tensor in tensors.items():
@@ -112,7 +106,7 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 
 
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
-    """Returns a dictionary from our names of a model's weights to Keras' names in its weights file.
+    """Returns our names of a model's weights -> Keras' names in its weights file.
 
     The names are found in a model with two encoder layers at most; those of the other layers differ in the number only.
     """
@@ -138,11 +132,7 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
 
 @functools.lru_cache(maxsize=64)
 def _layout_of_saved(model_class: type, config: BertConfig, arguments: str) -> dict[str, str]:
-    """Returns the layout of a small model, which is saved with the number of each weight as its value.
-
-    Args:
-        arguments: the other arguments of the constructor as JSON, as in a model folder.
-    """
+    """Returns the layout of a small model, which is saved with the number of each weight as its value."""
     import keras
 
     # The initializers of the model must not change what Python draws later.

@@ -70,14 +70,10 @@ def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
 
 
 def set_training_section(folder: str, lines: list[str], *, has_scores: bool) -> None:
-    """Puts a section on the training into the card of a folder, in place of the one that it may have.
+    """Puts the Markdown `lines` about the training into the card of a folder, in place of those that it may have.
 
-    A card without the last heading of `write_model_card` has been changed by its author and stays as it is.
-
-    Args:
-        folder: a folder with a card.
-        lines: the Markdown of the section, without its heading.
-        has_scores: whether the lines have scores, so that the author need not add them.
+    A card without the last heading of `write_model_card` has been changed by its author and stays as it is. If the
+    lines have scores, the author is not asked to add them.
     """
     path = os.path.join(folder, CARD_FILE)
     with open(path, encoding="utf-8", newline="") as file:

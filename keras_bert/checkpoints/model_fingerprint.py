@@ -22,7 +22,6 @@ def model_fingerprint(model, *, of_answers: bool = False) -> str:
     sum of the bits of a weight has changed. A loaded export has the fingerprint of the model that was exported.
 
     Args:
-        model: a model or a loaded export.
         of_answers: hashes heads and labels too, of models other than sentence encoders; and the files of exports that
             do not have their fingerprint.
 
@@ -40,6 +39,8 @@ def model_fingerprint(model, *, of_answers: bool = False) -> str:
         return _hash_of_files(model.path)
     import keras  # only now: loaded exports do without it
 
+    if model.tokenizer is None:
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     is_whole = of_answers and not hasattr(model, "embedding_size")
     facts, weights = (_all_facts(model), model.weights) if is_whole else (_facts(model), _weights(model))
     sums = b""
@@ -70,20 +71,13 @@ def _hash_of_files(folder: str) -> str:
 def _all_facts(model) -> str:
     from keras_bert.checkpoints.model_folder import constructor_arguments
 
-    _check_tokenizer(model)
     facts = [model.kind, model.config.to_dict(), constructor_arguments(model), model.tokenizer.sha256]
     return json.dumps(facts, default=str)
-
-
-def _check_tokenizer(model) -> None:
-    if model.tokenizer is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
 
 
 def _facts(model) -> str:
     from keras_bert.models.layer_settings import settings_of
 
-    _check_tokenizer(model)
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, model.tokenizer.do_lower_case]
     if hasattr(model, "embedding_size"):

@@ -13,7 +13,7 @@ from keras_bert.checkpoints.model_classes import class_for, class_name, find_cla
 from keras_bert.checkpoints.tensor_checks import check_no_surplus
 from keras_bert.config import BertConfig
 from keras_bert.models.base import LAYER_SETTINGS
-from keras_bert.program.errors import InputError
+from keras_bert.program.errors import InputError, named
 from keras_bert.program.json_files import checked, member, strings
 from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -28,11 +28,7 @@ _NOT_ARGUMENTS = ("config", "name", "dtype", "trainable", "autocast", "activity_
 
 
 def read_model_folder(path: str) -> BertCheckpoint:
-    """Reads a model folder.
-
-    Raises:
-        InputError: `path` is not a model folder, its files contradict each other, or the weights are damaged.
-    """
+    """Reads a model folder. Raises `InputError` if its files are missing or damaged, or contradict each other."""
     config, model_class, arguments = read_model_config(path)
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
     layout = _layout(path, model_class, config, arguments)
@@ -71,11 +67,7 @@ def _layout(path: str, model_class: type, config: BertConfig, arguments: dict) -
 
 
 def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
-    """Writes a model folder into an existing folder.
-
-    Returns:
-        The names of the weights that no model class has; they are not written.
-    """
+    """Writes a model folder into an existing folder; returns the names of weights that no model class has."""
     model_class, arguments = class_for(checkpoint)
     layout = keras_layout(model_class, checkpoint.config, arguments)
     ours = _entry(model_class, arguments)
@@ -91,8 +83,7 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
     """Returns the config, the model class and the other constructor arguments of a model folder.
 
-    Raises:
-        InputError: `path` is not a model folder; the message names the missing files.
+    Raises `InputError` if `path` is no model folder; the message names the missing files.
     """
     path = os.fspath(path)
     missing = [name for name in (CONFIG_FILE, WEIGHTS_FILE) if not os.path.isfile(os.path.join(path, name))]
@@ -128,12 +119,9 @@ def _entry(model_class: type, arguments: dict) -> dict:
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
-    """Changes constructor arguments in a model folder.
+    """Changes constructor arguments in a model folder, such as a threshold, which do not affect the weights.
 
-    Only for arguments that do not affect the weights, such as a threshold.
-
-    Raises:
-        InputError: `path` is not a model folder or cannot be written to.
+    Raises `InputError` if `path` is not a model folder or cannot be written to.
     """
     config, model_class, saved = read_model_config(path)
     ours = _entry(model_class, {**saved, **arguments})
@@ -142,18 +130,12 @@ def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
 
 
 def _read_tokenizer(path: str | os.PathLike, config: BertConfig) -> TokenTable | None:
-    """Returns the tokenizer of a model folder, or None if it has no vocabulary. The config states the casing.
-
-    Raises:
-        InputError: the size of the vocabulary differs from the config's `vocab_size`.
-    """
+    """Returns the tokenizer of a model folder, or None. Raises `InputError` if its size is not the config's."""
     vocabulary = find_vocabulary(path)
     if vocabulary is None:
         return None
-    try:
+    with named(path):
         config.check_vocabulary(len(vocabulary))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return as_tokenizer(vocabulary, config.do_lower_case)
 
 

@@ -1,8 +1,7 @@
 """Checkpoints of TF Model Garden (TensorFlow 2).
 
-They store variables under paths of Python attributes, which differ between its encoders and models
-(`encoder/_transformer_layers/0/...` or `model/layer_with_weights-4/...`). The stored object graph also has the name of
-each variable, which is similar in all models. So this reader uses the names.
+Their keys are paths of Python attributes, which differ between encoders and models. The object graph also has the
+name of each variable, which is similar in all models. So this reader uses the names.
 
 Reference: tensorflow/models `official/nlp/modeling/` and `official/nlp/tools/tf2_bert_encoder_checkpoint_converter.py`.
 """
@@ -59,10 +58,9 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
-    """Returns the checkpoint of the variables of a TensorFlow 2 checkpoint, with the config from the same folder.
+    """Returns the checkpoint of TensorFlow 2 variables, with the config in their folder.
 
-    Raises:
-        InputError: the variables are not those of BERT, or a shape is damaged.
+    Raises `InputError` if the variables are not those of BERT, or a shape is damaged.
     """
     tensors, ignored, own_pooler = {}, [], {}
     for key, name in _variable_names(prefix, variables).items():
@@ -73,7 +71,9 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
         elif ours:
             tensors[ours[0]] = to_ours(variables[key], ours[1])
         elif last:
-            tensors[f"{_last_layer(key, variables)}/{last.group(1)}"] = variables[key]
+            # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
+            is_nested = "layer_with_weights-1/layer_with_weights-0/" in key
+            tensors[f"{'span_classifier' if is_nested else 'token_classifier'}/{last.group(1)}"] = variables[key]
         elif not key.startswith(("save_counter", "global_step")):
             ignored.append(name or key.removesuffix(_VALUE))
     if form.TOKEN_EMBEDDINGS not in tensors:
@@ -119,18 +119,8 @@ def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[
 def _our_name(name: str) -> tuple[str, str] | None:
     """Looks up a variable name without the prefixes of enclosing models: `bert_encoder/word_embeddings/embeddings`."""
     parts = name.split("/")
-    for start in range(len(parts)):
-        ours = _TABLE.ours("/".join(parts[start:]))
-        if ours:
-            return ours
-    return None
-
-
-def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
-    """Returns our head for the last layer, which the networks of that library and the converter name alike."""
-    # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
-    is_nested = re.search(r"layer_with_weights-1/layer_with_weights-0/", key)
-    return "span_classifier" if is_nested else "token_classifier"
+    found = (_TABLE.ours("/".join(parts[start:])) for start in range(len(parts)))
+    return next(filter(None, found), None)
 
 
 def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool | None]:
@@ -162,11 +152,9 @@ def _config_of_shapes(tensors: Mapping, variables: Mapping) -> BertConfig:
 
 
 def _labels(prefix: str, tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
-    for head in (name for name, head in heads().items() if head.has_labels):
-        count = form.num_outputs(prefix, tensors, head)
-        if count is not None:
-            return tuple(f"LABEL_{number}" for number in range(count))
-    return None
+    counts = (form.num_outputs(prefix, tensors, name) for name, head in heads().items() if head.has_labels)
+    count = next((count for count in counts if count is not None), None)
+    return None if count is None else tuple(f"LABEL_{number}" for number in range(count))
 
 
 def _shortened(names: list[str]) -> list[str]:

@@ -1,5 +1,4 @@
-"""Accesses the weights of a model, and the moments of its Adam, by their names in checkpoints; initialises weights from
-a checkpoint."""
+"""Reads, starts and names the weights of a model, and the moments of its Adam, as in checkpoints."""
 
 import contextlib
 import copy
@@ -114,8 +113,7 @@ def _inside(path: str, name: str) -> str:
 def adam_slots_of(model) -> AdamSlots:
     """Returns the moments of the `AdamW` that a model was compiled with. They are copied when they are read.
 
-    Raises:
-        InputError: the model has no or another optimizer, or has not been trained since `compile`.
+    Raises `InputError` if the model has no or another optimizer, or has not been trained since `compile`.
     """
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # unwraps a LossScaleOptimizer

@@ -23,10 +23,9 @@ _HEAD_AXES |= {HEADS_LAST: ("outputs", "heads")}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reordered:
-    """The layout of a kernel, `[inputs, outputs]` here and `[outputs, inputs]` there, whose outputs are reordered.
+    """The layout of a kernel, `[inputs, outputs]` here and `[outputs, inputs]` there, with the outputs reordered.
 
-    Attributes:
-        outputs: the number there of each output here.
+    `outputs` has the number there of each output here.
     """
 
     outputs: np.ndarray
@@ -70,9 +69,7 @@ class NameTable:
     ) -> tuple[dict[str, StoredTensor], list[str]]:
         """Returns our name -> tensor in our layout, and the names that are unknown here.
 
-        Args:
-            stored: their name -> tensor.
-            as_listed: their name -> that in this table, where the two differ.
+        `as_listed` turns a stored name into that of this table, where the two differ.
         """
         found = {name: self.ours(as_listed(name)) for name in stored}
         tensors = {ours[0]: to_ours(stored[name], ours[1]) for name, ours in found.items() if ours}

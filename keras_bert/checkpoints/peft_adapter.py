@@ -82,7 +82,7 @@ def is_adapter(path: str) -> bool:
 
 
 def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
-    """Returns the path of the base model of an adapter: a folder, a prefix of a TensorFlow checkpoint, or `hf://...`.
+    """Returns the path of the base model of an adapter: `base` if it is given, else the one that the adapter names.
 
     An adapter of the hub has its base model there. A folder may name another folder only: reading files from disk does
     not download others unless the user says so.
@@ -90,7 +90,6 @@ def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
     Args:
         path: the adapter, as the user gave it.
         folder: its folder.
-        base: the base model that the user gave, or None for the one that the adapter names.
 
     Raises:
         InputError: no base model is named, or a folder names one that is not on this machine.
@@ -116,10 +115,8 @@ def base_of(path: str, folder: str, base: str | os.PathLike | None) -> str:
 def with_adapter(base: BertCheckpoint, path: str, trust_pickle: bool = False) -> BertCheckpoint:
     """Returns the checkpoint of a base model with the adapter in the folder `path` merged into it.
 
-    Merged tensors are computed in float64 when they are read, and have at least float32.
-
-    Raises:
-        InputError: the adapter has an unknown setting or another type, is damaged, or belongs to another base model.
+    Merged tensors are computed in float64 when they are read, and have at least float32. Raises `InputError` if the
+    adapter has an unknown setting or another type, is damaged, or belongs to another base model.
     """
     folder = transformer_folder(path)
     file = os.path.join(folder, ADAPTER_FILE)
@@ -279,9 +276,8 @@ def _as_its_folder_says(checkpoint: BertCheckpoint, head: str | None, path: str,
         model_class=None,
     )
     if modules_of(path):  # which replace those of the base model
-        tensors = {name: merged.tensors[name] for name in merged.tensors if form.part_of(name) != form.SENTENCE_HEAD}
         extra = {key: value for key, value in config.extra.items() if key != SENTENCE_POOLING}
-        merged = merged.replace(arguments={}, tensors=tensors, config=config.replace(extra=extra))
+        merged = merged.without_parts({form.SENTENCE_HEAD}).replace(arguments={}, config=config.replace(extra=extra))
     elif merged.arguments:
         return merged
     return read_tasks(merged, ModelFolder(path, file, values, trust_pickle=trust_pickle))

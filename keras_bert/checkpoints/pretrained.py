@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_bert import registry
 from keras_bert.checkpoints import formats
@@ -37,12 +37,9 @@ def from_pretrained(
     base: str | os.PathLike | None = None,
     **arguments,
 ):
-    """Returns a model with the weights of a checkpoint of any format; the arguments are those of
-    `BertModel.from_pretrained`.
+    """Returns a model with the weights of a checkpoint, see `BertModel.from_pretrained`.
 
-    Args:
-        model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
-            selects the encoder of the checkpoint's family.
+    The class `None` selects the saved one, or the one that fits the heads; `Encoder` selects that of the family.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle, base)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)
@@ -101,7 +98,7 @@ def save_pretrained(
         InputError: `path` is not empty or cannot be written to, vocabulary and config contradict each other, or the
             format cannot hold this model or its optimizer.
     """
-    checkpoint = without_parts(checkpoint_of(model, vocabulary), untrained_parts(model))
+    checkpoint = checkpoint_of(model, vocabulary).without_parts(untrained_parts(model))
     if include_optimizer:
         checkpoint = checkpoint.replace(adam=adam_slots_of(model))
     for note in formats.write_checkpoint(checkpoint, path, format):
@@ -113,8 +110,7 @@ def save_pretrained(
 def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint:
     """Returns a model as a `BertCheckpoint`, with LoRA merged into the kernels. Tensors are copied when they are read.
 
-    Raises:
-        InputError: vocabulary and config contradict each other.
+    Raises `InputError` if vocabulary and config contradict each other.
     """
     tokenizer = as_tokenizer(vocabulary or model.tokenizer, model.config.do_lower_case)
     if tokenizer is not None:
@@ -133,12 +129,6 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         arguments={model.kind: arguments},
     )
     return checkpoint if GENERATOR in checkpoint.heads else checkpoint.with_whole_table()
-
-
-def without_parts(checkpoint: BertCheckpoint, parts: Collection[str]) -> BertCheckpoint:
-    """Returns a checkpoint without the weights of some parts."""
-    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in parts}
-    return checkpoint.replace(tensors=kept)
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
@@ -168,13 +158,12 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         arguments.pop("label_type", None)  # that of the labels which are replaced
     labels = tuple(label_strings(arguments["labels"])[0])
     if has_head and not _same_labels(labels, checkpoint.labels):
-        tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != head}
         note = (
             f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
         )
         for name in {"temperature", "thresholds"} - given.keys():
             arguments.pop(name, None)  # those of the head which is left out
-        checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
+        checkpoint = checkpoint.without_parts({head}).replace(ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
 
 

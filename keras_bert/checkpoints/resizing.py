@@ -56,9 +56,7 @@ def read_new_tokens(path: str | os.PathLike) -> list[str]:
 def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
     """Returns the checkpoint with `count` positions. A longer table repeats the existing rows from the first on.
 
-    Repetition preserves what the model has learnt about neighbouring positions, and trains faster than random rows.
-
-    Reference: Beltagy et al., 2020 (Longformer), section 5.
+    Repetition preserves what is learnt about neighbouring positions (Beltagy et al., 2020, Longformer, section 5).
     """
     if POSITION_EMBEDDINGS not in checkpoint.tensors:
         raise InputError(f"{checkpoint.path} has no table of positions. Leave out max_position_embeddings.")
@@ -121,9 +119,6 @@ def extended_to_long_rows(checkpoint: BertCheckpoint, max_positions: int) -> Ber
 
 def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoint:
     """Returns the checkpoint with the layers `keep`, renumbered in the given order.
-
-    with_layers(checkpoint_of_six_layers, [0, 2, 4]).config.num_hidden_layers
-    # 3
 
     Raises:
         InputError: a layer does not exist, `keep` is empty, layers share weights, or a kept layer of ModernBERT would

@@ -41,10 +41,9 @@ _MOST_AXES = 32
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
-    """Returns name -> tensor, in the order of the file. Only the header is read; tensors are read on demand.
+    """Returns name -> tensor, in the order of the file. Tensors are read on demand.
 
-    Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or not a safetensors file.
+    Raises `InputError` if the file is missing, a git-lfs pointer, cut off or not a safetensors file.
     """
     path = os.fspath(path)
     check_stored_file(path)

@@ -14,8 +14,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
     """Raises `InputError` if another library would compute something else, because it hard-codes what we configure.
 
     Args:
-        checkpoint: the checkpoint to write.
-        library: the name of the library, for the message.
+        library: its name, for the message.
         always_projects: whether the library's models with a narrow table project it even if both widths are equal.
         has_pooler: whether the pooler is written.
     """
@@ -50,13 +49,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
 
 
 def check_is_held(config: BertConfig, found: BertConfig, path: str) -> None:
-    """Raises `InputError` if files of transformers do not hold a config, for example a norm that is fixed there.
-
-    Args:
-        config: the config to write.
-        found: the config that is read from what is written.
-        path: the name of the checkpoint, for the message.
-    """
+    """Raises `InputError` if `found`, which transformers would read, is not the config that was to be written."""
     names = [field.name for field in dataclasses.fields(config) if "dropout" not in field.name]
     lost = [
         f"{name}={getattr(config, name)} (fixed there: {getattr(found, name)})"

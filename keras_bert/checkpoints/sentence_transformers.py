@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert import registry
-from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.name_table import TRANSPOSED, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import BertConfig
@@ -39,7 +40,6 @@ class ModelFolder:
     """A folder of transformers or sentence-transformers while it is read.
 
     Attributes:
-        path: the folder.
         config_file: the path of the `config.json` of its Transformer.
         values: the content of this file.
         stored: the tensors of its Transformer, by their names there.
@@ -84,9 +84,7 @@ class ModelFolder:
 def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoint:
     """Returns the checkpoint of a folder with what its files say of each task: arguments, weights and remarks.
 
-    Raises:
-        InputError: a file is damaged or missing, contradicts another, has an unknown setting, or lies outside the
-            folder.
+    Raises `InputError` if a file is damaged, missing or out of the folder, or has an unknown setting.
     """
     for task in map(registry.task, registry.TASKS):
         if task.read is not None:
@@ -95,11 +93,7 @@ def read_tasks(checkpoint: BertCheckpoint, folder: ModelFolder) -> BertCheckpoin
 
 
 def write_tasks(checkpoint: BertCheckpoint, folder: str) -> set[str]:
-    """Writes the files of sentence-transformers into a folder with the files of transformers.
-
-    Returns:
-        The parts whose weights are in these files.
-    """
+    """Writes the files of sentence-transformers into a folder; returns the parts whose weights are in them."""
     parts: set[str] = set()
     for kind in filter(checkpoint.tells, registry.TASKS):
         if (write := registry.task(kind).write) is not None:
@@ -108,10 +102,7 @@ def write_tasks(checkpoint: BertCheckpoint, folder: str) -> set[str]:
 
 
 def transformer_folder(path: str) -> str:
-    """Returns the folder of the Transformer of `modules.json`, such as `0_Transformer`; without one, `path`.
-
-    Of a `SparseEncoder` with a Router, it is the Transformer of documents.
-    """
+    """Returns the folder of the Transformer of `modules.json`, or `path`. Of a sparse Router, that of documents."""
     modules = modules_of(path)
     if modules and modules[0][0] == ROUTER and ModelFolder(path).settings.get("model_type") == SPARSE_ENCODER:
         modules = read_router(modules[0][1])[0].get(DOCUMENT, [])
@@ -121,8 +112,7 @@ def transformer_folder(path: str) -> str:
 def modules_of(path: str) -> Modules:
     """Returns kind and folder of each module of a folder. A folder without `modules.json` has none.
 
-    Raises:
-        InputError: the file is damaged, or a module lies outside the folder.
+    Raises `InputError` if the file is damaged, or a module lies outside the folder.
     """
     file = os.path.join(path, MODULES_FILE)
     if not os.path.isfile(file):
@@ -146,16 +136,14 @@ def modules_of(path: str) -> Modules:
 def read_router(folder: str) -> tuple[dict[str, Modules], str]:
     """Returns route -> kind and folder of each module, and the default route. A folder without its file has no routes.
 
-    Raises:
-        InputError: the file is damaged, has unknown settings or too many modules, or a module lies outside the folder.
+    Raises `InputError` if the file is damaged, or has unknown settings, too many modules, or one outside the folder.
     """
     file = os.path.join(folder, _ROUTER_FILE)
     if not os.path.isfile(file):
         return {}, DOCUMENT
-    values = read_json_object(file)
-    KnownKeys(used=("types", "structure", "parameters")).check(values, file)
-    types, structure = (member(values, name, dict, file, {}) for name in ("types", "structure"))
-    parameters = member(values, "parameters", dict, file, {})
+    values, names = read_json_object(file), ("types", "structure", "parameters")
+    KnownKeys(used=names).check(values, file)
+    types, structure, parameters = (member(values, name, dict, file, {}) for name in names)
     known = KnownKeys(used=("default_route",), harmless=("allow_empty_key",), fixed={"route_mappings": ({},)})
     known.check(parameters, f"{file}: parameters")
     routes: dict[str, Modules] = {}
@@ -187,11 +175,7 @@ def _check_number_of_modules(number: int, file: str) -> None:
 def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
     """Writes `modules.json` and makes a folder for each module but the first, whose files are in `folder` itself.
 
-    Args:
-        classes: the import path of the class of each module.
-
-    Returns:
-        The path of the folder of each module.
+    `classes` are the import paths of their classes. Returns the path of the folder of each module.
     """
     names = ["", *(f"{number}_{_kind_of(path)}" for number, path in enumerate(classes[1:], start=1))]
     entries = [
@@ -208,13 +192,7 @@ def write_modules(folder: str, classes: Sequence[str]) -> list[str]:
 def write_router(folder: str, routes: Mapping[str, Sequence[str]], default: str) -> dict[str, list[str]]:
     """Writes the file of a Router and makes a folder for each of its modules.
 
-    Args:
-        folder: the folder of the Router.
-        routes: route -> the import paths of the classes of its modules.
-        default: the default route.
-
-    Returns:
-        Route -> the paths of the folders of its modules.
+    `routes` has the import paths of the classes of each route. Returns route -> the paths of its folders.
     """
     types, structure = {}, {}
     for route, classes in routes.items():
@@ -239,16 +217,13 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.GELU": "gelu_erf",
     "torch.nn.modules.linear.Identity": "linear",
 }
+_DENSE = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}  # our names -> theirs
 
 
 def read_layers(modules: Modules, width: int, trust_pickle: bool, changed: str) -> tuple[list, dict[str, StoredTensor]]:
     """Returns the settings and weights of the dense layers; checks the files of Normalize and Dropout.
 
-    Args:
-        modules: what `modules_of` returns.
-        width: the length of the vectors that the first dense layer gets.
-        trust_pickle: whether a `pytorch_model.bin` may run code.
-        changed: their name of the vectors that the layers change.
+    The first layer gets vectors of length `width`; `changed` is their name of the vectors that the layers change.
     """
     names = {"module_input_name": (changed,), "module_output_name": (changed,)}
     of_dense = ("in_features", "out_features", "bias", "activation_function", "use_residual")
@@ -283,11 +258,7 @@ def _read_dense(folder: str, width: int, trust_pickle: bool, keys: KnownKeys) ->
         if name not in stored or stored[name].shape != shape:
             received = list(stored[name].shape) if name in stored else "nothing"
             raise InputError(f"{weights}: {name} must have the shape {list(shape)}. Received: {received}")
-    tensors = {"kernel": stored["linear.weight"].changed((width, units), lambda array: array.T)}
-    if use_bias:
-        tensors["bias"] = stored["linear.bias"]
-    if "residual.weight" in shapes:
-        tensors["residual"] = stored["residual.weight"].changed((width, units), lambda array: array.T)
+    tensors = {ours: to_ours(stored[theirs], TRANSPOSED) for ours, theirs in _DENSE.items() if theirs in shapes}
     settings = {"units": units, "activation": activation, "use_bias": use_bias}
     return settings | ({"use_residual": True} if use_residual else {}), tensors
 
@@ -298,18 +269,15 @@ def read_module_weights(folder: str, trust_pickle: bool) -> tuple[str, dict[str,
     if os.path.isfile(file):
         return file, read_safetensors(file)
     file = os.path.join(folder, "pytorch_model.bin")
-    check_stored_file(file)
     return file, read_torch_file(file, trust_pickle)
 
 
 def read_token_layer(
     checkpoint: BertCheckpoint, folder: ModelFolder, name: str, part: str, units: int | None = None
 ) -> BertCheckpoint:
-    """Returns the checkpoint with the dense layer of tokens in `<name>.pt`, a file of bge-m3; unchanged without one.
+    """Returns the checkpoint with the dense layer of tokens in `<name>.pt` of bge-m3; unchanged without this file.
 
-    Args:
-        part: the prefix of our names of the kernel and the bias.
-        units: the number of outputs; None for any.
+    `part` is the prefix of our names of the kernel and the bias. The layer has `units` outputs; None for any number.
     """
     file = os.path.join(folder.path, f"{name}.pt")
     if not os.path.isfile(file):
@@ -319,8 +287,8 @@ def read_token_layer(
     units = units or next(iter(shapes.get("bias", ())), 0)
     if shapes != {"weight": [units, width], "bias": [units]}:
         raise InputError(f"{file} needs a weight [{units or 'outputs'}, {width}] and its bias. Received: {shapes}")
-    kernel = stored["weight"].changed((width, units), lambda array: array.T)
-    return checkpoint.replace(tensors={**checkpoint.tensors, f"{part}/kernel": kernel, f"{part}/bias": stored["bias"]})
+    layer = {f"{part}/kernel": to_ours(stored["weight"], TRANSPOSED), f"{part}/bias": stored["bias"]}
+    return checkpoint.replace(tensors={**checkpoint.tensors, **layer})
 
 
 def write_dense(
@@ -341,13 +309,8 @@ def write_dense(
         **names,
     }
     write_json(os.path.join(folder, MODULE_CONFIG_FILE), values)
-    theirs = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
-    prefix, shape = f"{SENTENCE_HEAD}/dense_{number}/", (settings["units"], width)
-    own = {theirs[name]: checkpoint.tensors[prefix + name] for name in theirs if prefix + name in checkpoint.tensors}
-    tensors = {
-        name: tensor if name == "linear.bias" else tensor.changed(shape, lambda array: array.T)
-        for name, tensor in own.items()
-    }
+    own = {theirs: checkpoint.tensors.get(f"{SENTENCE_HEAD}/dense_{number}/{ours}") for ours, theirs in _DENSE.items()}
+    tensors = {name: to_theirs(tensor, TRANSPOSED) for name, tensor in own.items() if tensor is not None}
     with atomic_file(os.path.join(folder, MODULE_WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]
@@ -364,13 +327,9 @@ def transformer_keys(
     output_name: str = "token_embeddings",
     used: tuple[str, ...] = (),
 ) -> KnownKeys:
-    """Returns the keys of the settings of a Transformer.
+    """Returns the keys of the settings of a Transformer, and `used` besides.
 
-    Args:
-        task: what the Transformer computes.
-        output: its output in transformers.
-        output_name: the name of this output in sentence-transformers.
-        used: keys that are used besides those of every Transformer.
+    Its `task` has an output of this name in transformers, and `output_name` in sentence-transformers.
     """
     return KnownKeys(
         used=("max_seq_length", "do_lower_case", *_LOADING, *used),
@@ -394,11 +353,7 @@ SETTINGS_KEYS = KnownKeys(
 
 
 def named_activation(values: Mapping, name: str, known: Mapping[str, str], file: str) -> str | None:
-    """Returns our name of the activation `values[name]`, None if it is missing.
-
-    Args:
-        known: import path of a class of torch -> our name.
-    """
+    """Returns our name of the activation `values[name]`, by its class of torch in `known`; None if it is missing."""
     activation = member(values, name, str, file)
     if activation is None:
         return None
@@ -412,24 +367,20 @@ def named_activation(values: Mapping, name: str, known: Mapping[str, str], file:
 def longest_text(folder: str, config: BertConfig, keys: KnownKeys | None) -> int | None:
     """Returns the maximum length of the Transformer in a folder.
 
-    Args:
-        keys: those of its settings, which say what the Transformer computes; None if they are not read.
-
-    Raises:
-        InputError: the Transformer computes something else, or it lower-cases texts that the tokenizer does not.
+    `keys` are those of its settings, which are not read for None. Raises `InputError` if these say that it computes
+    something else, or lower-cases texts that the tokenizer does not.
     """
-    longest = None
-    if keys is not None:
-        longest = _checked_length(folder, config, keys)
-    longest = longest or _tokenizer_length(folder)
+    longest = None if keys is None else _checked_length(folder, config, keys)
+    file = os.path.join(folder, "tokenizer_config.json")  # where newer versions write it
+    if not longest and os.path.isfile(file):
+        longest = member(read_json_object(file), "model_max_length", int, file)
     # Some files name more tokens than the model has positions.
     return longest and min(longest, config.max_sequence_length)
 
 
 def settings_of_transformer(folder: str) -> tuple[dict[str, Any], str]:
     """Returns the content of the file about the Transformer in a folder, and its path. A missing file is empty."""
-    names = (LENGTH_FILE, "sentence_roberta_config.json", "sentence_distilbert_config.json")
-    names = (*names, "sentence_albert_config.json", "sentence_xlnet_config.json")
+    names = (LENGTH_FILE, *(f"sentence_{kind}_config.json" for kind in ("roberta", "distilbert", "albert", "xlnet")))
     files = [os.path.join(folder, name) for name in names]
     file = next((file for file in files if os.path.isfile(file)), files[0])
     return read_json_object(file) if os.path.isfile(file) else {}, file
@@ -446,9 +397,3 @@ def _checked_length(folder: str, config: BertConfig, keys: KnownKeys) -> int | N
             "false if the tokenizer lower-cases texts itself."
         )
     return member(values, "max_seq_length", int, file)
-
-
-def _tokenizer_length(path: str) -> int | None:
-    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
-    file = os.path.join(path, "tokenizer_config.json")
-    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None

@@ -50,10 +50,7 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
 
 
 def check_no_surplus(checkpoint: BertCheckpoint, names: Sequence[str]) -> None:
-    """Raises `InputError` if there are weights that the config does not provide for.
-
-    Otherwise a model with fewer layers than trained would silently compute something else.
-    """
+    """Raises `InputError` for weights that the config has not: fewer layers than trained would give other outputs."""
     if names:
         raise InputError(
             f"{checkpoint.path} ({checkpoint.kind}) has more weights than a model with num_hidden_layers="

@@ -73,11 +73,6 @@ def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> 
     return PickledTensor(storage, first, tuple(shape), tuple(strides))
 
 
-def make_parameter(data: Any, *_: Any) -> Any:
-    """Returns the tensor of a parameter."""
-    return data
-
-
 def make_dictionary(*pairs: list) -> dict:
     """Returns the dictionary of an `OrderedDict`; Python 2 pickled it as a list of pairs."""
     found: dict = {}
@@ -91,7 +86,7 @@ def make_dictionary(*pairs: list) -> dict:
 KNOWN_NAMES: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): make_dictionary,
     ("torch._utils", "_rebuild_tensor_v2"): make_tensor,
-    ("torch._utils", "_rebuild_parameter"): make_parameter,
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
     **{("torch", name): dtype for name, dtype in STORAGE_TYPES.items()},
 }
 
@@ -115,10 +110,7 @@ class TensorUnpickler(pickle._Unpickler):
         path: the name of the file, for error messages.
         storage: converts torch's storage key to a `Storage`.
 
-    Raises:
-        InputError: from `load`, if the pickle has another name.
-        Exception: of many kinds, from `load`, if the pickle is damaged or has an opcode that pickles of tensors do not
-            use.
+    `load` raises `InputError` for a pickle with another name, and errors of many kinds for a damaged one.
     """
 
     dispatch = _Opcodes({code: pickle._Unpickler.dispatch[code] for code in (getattr(pickle, o)[0] for o in _OPCODES)})
@@ -148,10 +140,7 @@ class TensorUnpickler(pickle._Unpickler):
         _fill(_checked(self.stack[-1], dict), zip(items[::2], items[1::2], strict=True))
 
     def load_build(self) -> None:
-        """Passes over the attributes of a dictionary, such as the versions of torch's modules.
-
-        Python's own method would set attributes, of our functions too.
-        """
+        """Passes over attributes, such as the versions of torch's modules. Python's own method would set them."""
         self.stack.pop()
         _checked(self.stack[-1], dict)
 

@@ -36,12 +36,9 @@ _NUMBERS = {
 
 
 def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
-    """Returns name -> tensor. Tensors are read on demand.
+    """Returns name -> tensor, read on demand. The object graph, the only string tensor, is read as `bytes`.
 
-    The object graph, the only string tensor, is read as `bytes`.
-
-    Raises:
-        InputError: a file is missing, a git-lfs pointer, cut off or damaged.
+    Raises `InputError` if a file is missing, a git-lfs pointer, cut off or damaged.
     """
     check_stored_file(f"{prefix}.index")
     num_shards, entries = read_index(f"{prefix}.index")

@@ -26,16 +26,9 @@ _PARTS = {"pos_proj": "pos_key_proj", "pos_q_proj": "pos_query_proj"}
 
 
 def read_tensorflow_classes(path: str | os.PathLike, is_part: bool) -> dict[str, StoredTensor]:
-    """Returns name in TensorFlow -> tensor of a `tf_model.h5`, which are read on demand.
+    """Returns name in TensorFlow -> tensor of a `tf_model.h5`, or of a part of one; see `read_keras_weights`.
 
     A layer that shares the weights of another one has a copy of them.
-
-    Args:
-        path: the file.
-        is_part: whether it is one of several files that an index names.
-
-    Raises:
-        InputError: see `read_keras_weights`.
     """
     num_outer = 0 if is_part else _NUM_OUTER
     return {"/".join(name.split("/")[num_outer:]): tensor for name, tensor in read_keras_weights(path).items()}

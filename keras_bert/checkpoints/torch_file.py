@@ -1,8 +1,7 @@
 """Reads the tensors of `pytorch_model.bin` without torch and without running code from the pickle.
 
-A pickle is a program. `TensorUnpickler` executes only the steps that build tensors, and everything else is rejected
-unless the user trusts the file. Both of torch's formats are supported: the zip file, and the bare stream of versions
-before 1.6. The shapes in the pickle are checked against the stored bytes.
+Both of torch's formats are supported: the zip file, and the bare stream of versions before 1.6. The shapes in the
+pickle are checked against the stored bytes.
 """
 
 import io
@@ -36,9 +35,7 @@ class _Location(NamedTuple):
 def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict[str, StoredTensor]:
     """Returns name -> tensor of a state dictionary. Tensors are read on demand.
 
-    Args:
-        path: the file.
-        trust_pickle: whether the file may import and call anything. Use it only for files from a trusted source.
+    With `trust_pickle` the file may import and call anything: use it only for files from a trusted source.
 
     Raises:
         InputError: the file is missing, a git-lfs pointer, cut off or not a state dictionary; a tensor exceeds its

@@ -1,9 +1,8 @@
-"""Runs a Hugging Face folder with transformers and torch, in a separate process. Used by `verification`.
+"""Runs a Hugging Face folder with transformers and torch for `verification`, in a process of its own:
 
     python -m keras_bert.checkpoints.transformers_outputs FOLDER CLASS TEXTS.json FEATURES.npz OUTPUTS.npz
 
-torch and TensorFlow cannot always be loaded into one process: some versions crash with an LLVM error. So this module
-imports neither TensorFlow nor Keras.
+It imports neither TensorFlow nor Keras: beside torch, some versions crash with an LLVM error.
 """
 
 import json

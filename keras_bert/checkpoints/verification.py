@@ -37,10 +37,7 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         texts: the input texts. A checkpoint without a vocabulary is run on generated ids instead.
         **reading: `do_lower_case` and `trust_pickle`, as for reading the input.
     """
-    sides = {
-        "input": formats.read_checkpoint(input_path, **reading),
-        "output": formats.read_checkpoint(output_path),
-    }
+    sides = {"input": formats.read_checkpoint(input_path, **reading), "output": formats.read_checkpoint(output_path)}
     smallest = min(sides.values(), key=lambda checkpoint: checkpoint.config.max_sequence_length)
     features = _features(smallest, texts)
     ours = {side: _our_outputs(checkpoint, features) for side, checkpoint in sides.items()}
@@ -51,7 +48,9 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         for library, run in _libraries_for(checkpoint):
             try:
                 version = importlib.metadata.version(library)
-                theirs, ids = run(_folder(checkpoint.path), features, checkpoint.config, texts)
+                folder = checkpoint.path
+                folder = download(folder) if folder.startswith(HUB_PREFIX) else folder
+                theirs, ids = run(folder, features, checkpoint.config, texts)
             except (ImportError, importlib.metadata.PackageNotFoundError) as error:
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
@@ -101,11 +100,7 @@ def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
 
 
 def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], list | None]:
-    """Returns the outputs of transformers, and its token ids for the texts; None without a tokenizer.
-
-    Raises:
-        ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.
-    """
+    """Returns the outputs of transformers, and its token ids, None without a tokenizer. Raises `ImportError`."""
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     theirs = config.family.hugging_face
     features, columns = _with_first_token_last(features) if theirs.first_token_is_last else (features, None)
@@ -131,8 +126,7 @@ def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple
 
 
 def _with_first_token_last(features) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns rows with the first token behind the last in segment 2; and the new column of each
-    of the old columns."""
+    """Returns rows with the first token behind the last, in segment 2; and the new column of each old one."""
     is_first = np.arange(features["input_mask"].shape[1]) == 0
     features = features | {"segment_ids": np.where(is_first, 2, features["segment_ids"])}
     last = features["input_mask"].sum(axis=1, keepdims=True) - 1
@@ -151,10 +145,6 @@ def _run_keras_hub(folder: str, features, config: BertConfig, texts) -> tuple[di
     outputs = backbone({theirs: features[ours] for theirs, ours in names.items() if theirs in taken})
     outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
     return {name: np.asarray(value) for name, value in outputs.items()}, None
-
-
-def _folder(path: str) -> str:
-    return download(path) if path.startswith(HUB_PREFIX) else os.fspath(path)
 
 
 def _line(what: str, left, right, names, features) -> str:

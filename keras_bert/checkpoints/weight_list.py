@@ -138,7 +138,6 @@ def embeddings(
     """Returns the tables of tokens, positions and segments, and their LayerNorm.
 
     Args:
-        config: the config.
         hugging_face, google: what the names begin with there.
         one_hub_layer: whether KerasHub has the tables of tokens and positions in one layer, and none of segments.
         width: width of positions and segments; None: that of the tokens.
@@ -186,7 +185,6 @@ def block(
     """Returns the weights of a block.
 
     Args:
-        config: the config.
         ours, hugging_face, google: what our names, those in transformers and Google's begin with.
         parts, google_parts: the names of query, key, value, output and LayerNorm of the attention, both dense layers
             and the last LayerNorm, separated by blanks.
@@ -223,11 +221,11 @@ def masked_lm(
     ]
 
 
-def next_sentence(config: BertConfig, hugging_face: str, google: str = "cls/seq_relationship/") -> list[Weight]:
+def next_sentence(config: BertConfig, hugging_face: str) -> list[Weight]:
     """Returns the weights of the next-sentence head. Google stores its kernel as [classes, inputs]."""
     kernel, bias = dense(form.NEXT_SENTENCE, config.hidden_size, 2, hugging_face)
-    kernel = kernel._replace(google=f"{google}output_weights", google_layout=TRANSPOSED)
-    return [kernel, bias._replace(google=f"{google}output_bias")]
+    kernel = kernel._replace(google="cls/seq_relationship/output_weights", google_layout=TRANSPOSED)
+    return [kernel, bias._replace(google="cls/seq_relationship/output_bias")]
 
 
 def only_in_files(rows: Iterable[Weight]) -> list[Weight]:

@@ -54,11 +54,7 @@ def near_families(model_type: object, known: Collection[str]) -> str:
 
 
 def check_readable(path: str) -> None:
-    """Raises `InputError` for a folder without weights that can be read, if it has those of another library.
-
-    Args:
-        path: a folder that has none of `hugging_face.WEIGHTS_FILES`.
-    """
+    """Raises `InputError` for a folder with weights of another library, if it has none that can be read."""
     for folder in (path, os.path.join(path, "onnx")):
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for pattern, (what, way_out) in _FILES.items():

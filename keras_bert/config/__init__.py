@@ -4,22 +4,10 @@ bert_config.py         BertConfig: BERT, the families that differ from it by val
 signature_options.py   the options that decide the signatures of an export
 """
 
-from keras_bert.config.bert_config import (
-    HIDDEN_ACTIVATIONS,
-    POOLER_ACTIVATIONS,
-    POOLINGS,
-    SENTENCE_POOLING,
-    SIZES,
-    BertConfig,
-    config_class,
-)
-
-__all__ = [
-    "HIDDEN_ACTIVATIONS",
-    "POOLER_ACTIVATIONS",
-    "POOLINGS",
-    "SENTENCE_POOLING",
-    "SIZES",
-    "BertConfig",
-    "config_class",
-]
+from keras_bert.config.bert_config import HIDDEN_ACTIVATIONS as HIDDEN_ACTIVATIONS
+from keras_bert.config.bert_config import POOLER_ACTIVATIONS as POOLER_ACTIVATIONS
+from keras_bert.config.bert_config import POOLINGS as POOLINGS
+from keras_bert.config.bert_config import SENTENCE_POOLING as SENTENCE_POOLING
+from keras_bert.config.bert_config import SIZES as SIZES
+from keras_bert.config.bert_config import BertConfig as BertConfig
+from keras_bert.config.bert_config import config_class as config_class

@@ -86,13 +86,14 @@ def _export_saved_model(
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
     unpadded = padded(model, in_server=True)
-    description = _description(model, weights, options)
+    settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
+    description: tuple = stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
     if weights == "int8":
         model = EightBitModel(model)
     tokenizer = make_tokenizer(model.tokenizer, core_operations)
     signatures = all_signatures(model, tokenizer, options)
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
-        write_description(assets, *description)
+        write_description(assets, SAVED_MODEL, *description)
         with long_work(f"writing a SavedModel with {len(signatures)} signatures"):
             tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
             name_methods(version.folder)
@@ -131,12 +132,6 @@ def _export_portable(model, path, format: str, dtype, weights, core_operations, 
     if format == HUGGING_FACE_ONNX:
         return write_hugging_face_onnx(model, path, weights, options)
     return write_portable(model, path, format, weights, options)
-
-
-def _description(model, weights: str | None, options: SignatureOptions) -> tuple:
-    """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
-    settings = answer_settings(model) | registry.export_of(model).in_graph(model, options)
-    return SAVED_MODEL, stored_kind(model), settings, options.max_seq_length, weights or model.compute_dtype
 
 
 def make_tokenizer(tokenizer: Tokenizer, core_operations: bool = False) -> GraphForm:

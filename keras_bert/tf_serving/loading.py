@@ -9,13 +9,9 @@ from keras_bert.program.errors import InputError
 
 
 def load_saved_model(folder: str | os.PathLike) -> Any:
-    """Returns the loaded object; its `signatures` work only as long as it exists.
+    """Returns the loaded SavedModel of a version; its `signatures` work only as long as it exists.
 
-    Args:
-        folder: the folder of a version.
-
-    Raises:
-        InputError: the SavedModel is damaged, or it needs TensorFlow Text, which is not installed.
+    Raises `InputError` if it is damaged, or needs TensorFlow Text, which is not installed.
     """
     import tensorflow as tf
 
@@ -27,10 +23,7 @@ def load_saved_model(folder: str | os.PathLike) -> Any:
 
 
 def load_text_operations() -> None:
-    """Registers the text operations with TensorFlow, without importing `tensorflow_text`, which needs Keras.
-
-    Without TensorFlow Text it does nothing: models of `core_operations` work, and others do not load.
-    """
+    """Registers TensorFlow Text's operations, if it is there, without `import tensorflow_text`, which needs Keras."""
     import tensorflow as tf
 
     specification = importlib.util.find_spec("tensorflow_text")

@@ -37,13 +37,9 @@ def quantize(matrix: np.ndarray, axis: int, largest: int = LARGEST) -> tuple[np.
 
 
 class EightBitModel:
-    """A model whose matrices are computed from 8-bit integers. Otherwise it behaves as the original model.
+    """A `BertModel` whose matrices are computed from 8-bit integers. Otherwise it behaves as the original model.
 
-    Args:
-        model: a `BertModel`.
-
-    Attributes:
-        stored: what a SavedModel has to store: resources and variables, in the order of `model.weights`.
+    `stored` is what a SavedModel has to store: resources and variables, in the order of `model.weights`.
     """
 
     def __init__(self, model):

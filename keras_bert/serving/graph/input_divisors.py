@@ -1,8 +1,4 @@
-"""What the inputs of dense layers are divided by before they are rounded to 8 bits, for products of 8-bit integers.
-
-In every text, a few inputs of a layer are many times larger than the others. Without divisors, the others would get few
-integers.
-"""
+"""Divides the inputs of dense layers before they are rounded to 8 bits: see `balanced_divisors`."""
 
 import keras
 import numpy as np

@@ -108,8 +108,7 @@ class OnnxGraph:
     def dense(self, name: str, values: str, kernel: np.ndarray, bias: np.ndarray | None, exact: bool = False) -> str:
         """Returns `values @ kernel + bias`: float32 `[..., inputs]` -> `[..., outputs]`.
 
-        Args:
-            exact: whether the kernel is float32 in every graph; for the last layer, whose outputs users see.
+        `exact` makes the kernel float32 in every graph; for the last layer, whose outputs users see.
         """
         if exact or self.weights is None:
             product = self.node("MatMul", values, self.weight(f"{name}/kernel", kernel))

@@ -21,11 +21,7 @@ def layer_norm(graph: OnnxGraph, layer, values: str) -> str:
 
 
 def stored_name(part) -> str:
-    """Returns the path of a layer or variable without the model's name, which Keras numbers.
-
-    Example:
-        "sequence_classifier_1/classifier/kernel" -> "classifier/kernel"
-    """
+    """Returns a path without the model's name, which Keras numbers: `classifier_1/dense/kernel` -> `dense/kernel`."""
     return part.path.split("/", 1)[1]
 
 

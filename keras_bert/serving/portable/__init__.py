@@ -13,7 +13,6 @@ openvino_engine.py       runs model.onnx with OpenVINO
 saved_model_engine.py    runs SavedModels with TensorFlow, for the same loader
 runtimes.py              which runtimes can run a folder here, and which one is taken
 loading.py               keras_bert.serving.load: predict(texts) of every export
-answer_signature.py      the signature serving_default of LiteRT and ONNX exports, as SavedModels have it
-loaded_models.py         the models that it returns: the tasks' code on an engine
+loaded_models.py         the models that it returns: the tasks' code on an engine; their signature serving_default
 checked_engine.py        checks the features before an engine gets them
 """

@@ -46,19 +46,18 @@ class Format:
 
     Attributes:
         file: the name of the file in a folder.
-        weights: the values of `weights` beside None (float32).
         writer: import path of the function `(model, path, weights=None)` that writes the file.
     """
 
     file: str
-    weights: tuple[str, ...]
     writer: str
 
 
 FORMATS = {
-    "litert": Format("model.tflite", ("float16", "int8"), f"{_PORTABLE}.litert_model.write_litert"),
-    "onnx": Format("model.onnx", ("float16", "int8"), f"{_PORTABLE}.onnx_model.write_onnx_folder"),
+    "litert": Format("model.tflite", f"{_PORTABLE}.litert_model.write_litert"),
+    "onnx": Format("model.onnx", f"{_PORTABLE}.onnx_model.write_onnx_folder"),
 }
+_WEIGHTS = ("float16", "int8")  # of all of them, beside float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +71,6 @@ class PortableFolder:
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
-        config: the `BertConfig`.
-        tokenizer: makes ids from texts.
         network: size and sum of the file of the network, see `_size_and_sum`; None for SavedModels.
     """
 
@@ -95,14 +92,10 @@ def write_portable(
     weights: str | None = None,
     options: SignatureOptions | None = None,
 ) -> str:
-    """Writes a model as a folder for another runtime, atomically, and returns the folder.
+    """Writes a model of any task as a folder for another runtime, atomically, and returns the folder.
 
     Args:
-        model: a model of any task, or a `BertEncoder`, with a vocabulary.
-        path: a new or empty folder.
-        format: "litert" or "onnx".
-        weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
-            layers multiply 8-bit integers.
+        format, weights: the format, "litert" or "onnx", and how its writer stores matrices.
         options: `max_seq_length`, `pooling`, `normalize` and `text_pairs`; `predict` takes pairs and single texts.
 
     Raises:
@@ -151,11 +144,7 @@ def write_description(
     weights: str | None,
     sums: Mapping[str, Mapping] | None = None,
 ) -> None:
-    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`.
-
-    Args:
-        sums: for other formats than SavedModels, name of a file -> its size and sum.
-    """
+    """Writes `export.json`; the arguments are attributes of `PortableFolder`, and the size and sum of each file."""
     others = dict(sums or {})
     network = others.pop(FORMATS[format].file) if others else None
     description = {
@@ -173,22 +162,19 @@ def write_description(
 
 def check_format(format: str, weights: str | None = None) -> None:
     """Raises `InputError` if there is no such format, or if it has no such weights."""
-    known = {name: entry.weights for name, entry in FORMATS.items()} | {HUGGING_FACE_ONNX: FORMATS["onnx"].weights}
-    if format not in known:
-        raise InputError(f"format must be one of: {', '.join((SAVED_MODEL, *known))}. Received: {format!r}")
-    if weights not in (None, *known[format]):
+    if format not in (*FORMATS, HUGGING_FACE_ONNX):
+        known = ", ".join((SAVED_MODEL, *FORMATS, HUGGING_FACE_ONNX))
+        raise InputError(f"format must be one of: {known}. Received: {format!r}")
+    if weights not in (None, *_WEIGHTS):
         raise InputError(
-            f"weights of the format {format} must be {', '.join(known[format])} or None (float32). "
-            f"Received: {weights!r}"
+            f"weights of the format {format} must be {', '.join(_WEIGHTS)} or None (float32). Received: {weights!r}"
         )
 
 
 def read_portable(path: str | os.PathLike) -> PortableFolder:
     """Reads a folder that `write_portable` wrote, or the assets of a SavedModel. The network itself is not read.
 
-    Raises:
-        InputError: a file is missing, changed, damaged, too large or a link out of the folder, or the format is
-            unknown.
+    Raises `InputError` if a file is missing, changed, damaged, too large or a link, or the format is unknown.
     """
     path = os.fspath(path)
     export_file = os.path.join(path, EXPORT_FILE)
@@ -234,11 +220,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
 
 
 def network_file(folder: PortableFolder) -> str:
-    """Returns the path of the network of a folder.
-
-    Raises:
-        InputError: it is missing or too large, or it was changed after the export.
-    """
+    """Returns the path of the network of a folder. Raises `InputError` if it is missing, too large or changed."""
     path = os.path.join(folder.path, FORMATS[folder.format].file)
     if not os.path.isfile(path):
         raise InputError(f"There is no {path}. Copy the whole folder of the export.")
@@ -266,6 +248,11 @@ def _size_and_sum(path: str) -> dict[str, Any]:
     words, rest = content[: content.size // 8 * 8].view("<u8"), content[content.size // 8 * 8 :]
     total = int(words.sum(dtype=np.uint64)) + int.from_bytes(rest.tobytes(), "little")
     return {"bytes": content.size, "sum": f"{total % (1 << 64):016x}"}
+
+
+def damaged_network(path: str, error: Exception) -> InputError:
+    """Returns the error for a file that a runtime cannot open. A damaged one can make it raise nearly anything."""
+    return InputError(f"{path} is damaged or of another kind: {error!s:.300}. Export the model again.")
 
 
 def missing_package(format: str, error: ImportError) -> InputError:

@@ -13,7 +13,7 @@ import shutil
 from keras_bert import registry
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.hugging_face_tokenizer import complete_tokenizer, tokenizer_json
-from keras_bert.checkpoints.pretrained import checkpoint_of, untrained_parts, without_parts
+from keras_bert.checkpoints.pretrained import checkpoint_of, untrained_parts
 from keras_bert.config.signature_options import SignatureOptions
 from keras_bert.program.atomic_output import check_output_folder
 from keras_bert.program.errors import InputError
@@ -39,7 +39,6 @@ def write_hugging_face_onnx(
 
     Args:
         model: a model of a task that transformers has, or an `Encoder`, which becomes a `SentenceEncoder`.
-        path: a new or empty folder.
         weights: None for float32, "float16" or "int8"; see `onnx_model.write_onnx`.
         options: `pooling` and `normalize`, for encoders.
 
@@ -64,7 +63,7 @@ def write_hugging_face_onnx(
         for other in others:
             shutil.copyfile(first, other)
 
-    checkpoint = without_parts(checkpoint_of(stored), untrained_parts(model))
+    checkpoint = checkpoint_of(stored).without_parts(untrained_parts(model))
     for note in write_checkpoint(checkpoint, path, "huggingface", add):
         print(f"{os.fspath(path)}: {note}")
     return os.fspath(path)

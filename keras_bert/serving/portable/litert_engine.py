@@ -7,25 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.folder import damaged_network, missing_package
+from keras_bert.serving.portable.onnx_engine import named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
-_OUTPUT = "output"
 _IDENTIFIER = b"TFL3"
 # More threads than this do not help small models on short texts.
 _MOST_THREADS = 4
 
 
 class LiteRTEngine:
-    """A network of `write_litert`. Threads may share it; they take turns.
+    """A network of `write_litert`, used as an `OnnxEngine`. Threads may share it; they take turns.
 
     Args:
         file_path: the `.tflite` file.
         num_threads: threads for one batch; by default the processor's cores, four at most.
-
-    Attributes:
-        feature_names: the features that the network takes.
-        layout: the rows that it computes fastest.
 
     Raises:
         InputError: ai-edge-litert is not installed, or the file is damaged or no LiteRT file.
@@ -50,10 +46,8 @@ class LiteRTEngine:
             (signature,) = self._interpreter.get_signature_list()
             runner = self._interpreter.get_signature_runner(signature)
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-        except Exception as error:  # a damaged file can raise nearly anything
-            raise InputError(
-                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+        except Exception as error:
+            raise damaged_network(file_path, error) from error
         self._path = file_path
         self._inputs = {name: details["index"] for name, details in inputs.items()}
         self._outputs = {name: details["index"] for name, details in outputs.items()}
@@ -62,16 +56,9 @@ class LiteRTEngine:
         self.feature_names = tuple(self._inputs)
 
     def run(self, features: Mapping[str, np.ndarray]):
-        """Returns the outputs of the model for a batch.
+        """Returns the outputs of the model for a batch, as `OnnxEngine.run`.
 
-        Args:
-            features: int32 arrays of one shape: `[B, S]`, or `[B, C, S]` for multiple choice. Other keys are ignored.
-
-        Returns:
-            float32, an array or a dictionary of arrays, as the Keras model returns them.
-
-        Raises:
-            InputError: the file is damaged, or has another network than its folder says.
+        Raises `InputError` if the file is damaged, or has another network than its folder says.
         """
         try:
             found = self._run(features)
@@ -80,9 +67,9 @@ class LiteRTEngine:
             raise InputError(
                 f"{self._path} cannot compute these features: {shapes}. {error!s:.300}. Export the model again."
             ) from error
-        return found[_OUTPUT] if list(found) == [_OUTPUT] else found
+        return named_outputs(self._outputs, found)
 
-    def _run(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _run(self, features: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         with self._lock:
             shape = {name: features[name].shape for name in self._inputs}
             if shape != self._shape:
@@ -94,4 +81,4 @@ class LiteRTEngine:
             for name, index in self._inputs.items():
                 self._interpreter.set_tensor(index, np.ascontiguousarray(features[name], np.int32))
             self._interpreter.invoke()
-            return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+            return [self._interpreter.get_tensor(index) for index in self._outputs.values()]

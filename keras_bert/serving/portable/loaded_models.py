@@ -8,15 +8,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_bert import registry
 from keras_bert.models.shown_arguments import check_options, options_of, with_added
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.user_inputs import holds_texts, listed_texts
-from keras_bert.serving.portable import answer_signature
 from keras_bert.serving.portable.checked_engine import CheckedEngine
 from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, PortableFolder
 from keras_bert.serving.portable.runtimes import Runtime
 from keras_bert.tasks.base import TextTask, text_task
+from keras_bert.tf_serving.client.model_info import Tensor
+from keras_bert.tf_serving.client.request_batches import as_arrays, map_strings
+
+_SIGNATURE = "serving_default"
+_DTYPES = {str: "string", int: "int32", float: "float", bool: "bool"}
+_NUMPY_TYPES = {"string": object, "float": np.float32, "int32": np.int32, "bool": np.bool_}
 
 
 class LoadedModel:
@@ -70,7 +77,7 @@ class LoadedModel:
         `signatures["serving_default"](text=["a text"])` returns arrays by name, as a server does.
         """
         if self._signatures is None:
-            return {answer_signature.NAME: answer_signature.AnswerSignature(self)} if hasattr(self, "serve") else {}
+            return {_SIGNATURE: AnswerSignature(self)} if hasattr(self, "serve") else {}
         return self._signatures
 
     def computed(self, examples: Any) -> tuple[Any, Any]:
@@ -155,11 +162,51 @@ class LoadedModel:
         """Does nothing: the export has reported parts that are not trained."""
 
 
-def loaded_class(kind: str) -> type:
-    """Returns the class of loaded exports of a kind of model: `LoadedModel`, with the methods of its task if it has.
+class AnswerSignature:
+    """A function of arrays or lists of strings by name that returns arrays by name, used as a `RunnableSignature`.
 
-    `predict` and `evaluate` show the options of the task too.
+    Args:
+        model: a loaded export whose task has `serve`, a function of lists of `str` by name that returns the outputs;
+            `served_inputs`, name -> the axes after the first, where None is of any size; and `served_outputs`, name ->
+            the value of unused entries, and these axes.
     """
+
+    def __init__(self, model: Any):
+        self._serve, served_outputs = model.serve, sorted(model.served_outputs.items())
+        self.input_tensors = {
+            name: Tensor("string", (None, *axes)) for name, axes in sorted(model.served_inputs.items())
+        }
+        self.output_tensors = {
+            name: Tensor(_DTYPES[type(value)], (None, *axes)) for name, (value, *axes) in served_outputs
+        }
+        self.inputs, self.outputs = tuple(self.input_tensors), tuple(self.output_tensors)
+
+    def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
+        """Returns the outputs for N rows, strings as `bytes`. Raises `InputError` for inputs of other kinds."""
+        arrays = as_arrays(inputs)
+        found = {name: values.ndim for name, values in arrays.items() if values.dtype == object}
+        expected = {name: len(tensor.shape) for name, tensor in self.input_tensors.items()}
+        counts = set(map(len, arrays.values()))
+        if found != expected or len(arrays) > len(found) or len(counts) > 1 or 0 in counts:
+            taken = ", ".join(f"{name} {'[N, C]' if rank > 1 else '[N]'}" for name, rank in expected.items())
+            received = ", ".join(f"{name} {list(a.shape)} of {_kind(a)}" for name, a in arrays.items())
+            raise InputError(f"{_SIGNATURE} takes strings in N rows, one or more: {taken}. Received: {received}")
+        texts = {name: map_strings(lambda text: text.decode("utf-8", "replace"), a) for name, a in arrays.items()}
+        outputs = self._serve(**{name: values.tolist() for name, values in texts.items()})
+        return {name: _as_array(outputs[name], tensor.dtype) for name, tensor in self.output_tensors.items()}
+
+
+def _kind(array: np.ndarray) -> str:
+    return "strings" if array.dtype == object else str(array.dtype)
+
+
+def _as_array(values: Any, dtype: str) -> np.ndarray:
+    array = np.asarray(values, _NUMPY_TYPES[dtype])
+    return map_strings(lambda text: text.encode("utf-8"), array) if dtype == "string" else array
+
+
+def loaded_class(kind: str) -> type:
+    """Returns the class of loaded exports of a kind of model, with the methods and options of its task."""
     task = registry.task(kind)
     bases = (registry.imported(task.export.methods), LoadedModel) if task.export.methods else (LoadedModel,)
     loaded: Any = type(f"Loaded{kind}", bases, {})

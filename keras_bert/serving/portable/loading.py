@@ -50,20 +50,12 @@ def load(
 
 
 def export_class(path: str | os.PathLike) -> type[LoadedModel]:
-    """Returns the class of the model that `load` returns for an export. The network is not read.
-
-    Raises:
-        InputError: there is no export, its description is damaged, or its model is unknown.
-    """
+    """Returns the class of the model that `load` returns, from the description only. Raises `InputError` as `load`."""
     return _class_of(_described(os.fspath(path)))
 
 
 def load_kind(kinds: Sequence[str], path: str | os.PathLike, **options: Any) -> LoadedModel:
-    """Returns the model of an export, which must be one of these kinds; `options` are those of `load`.
-
-    Raises:
-        InputError: it is of another kind, or as `load`.
-    """
+    """Returns the model of an export, see `load`. Raises `InputError` unless it is one of these kinds."""
     model = load(path, **options)
     if model.kind not in kinds:
         raise InputError(f"{os.fspath(path)} is the export of a {model.kind}. Expected: {' or '.join(kinds)}.")

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.folder import damaged_network, missing_package
 from keras_bert.serving.portable.row_layouts import Layout
 
 _OUTPUT = "output"
@@ -50,9 +50,7 @@ class OnnxEngine:
                 file_path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_DISABLED_OPTIMIZERS
             )
         except Exception as error:
-            raise InputError(
-                f"{file_path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+            raise damaged_network(file_path, error) from error
         self.feature_names = tuple(value.name for value in self._session.get_inputs())
         self._outputs = tuple(value.name for value in self._session.get_outputs())
 
@@ -78,11 +76,7 @@ class OnnxEngine:
 
 
 def arrays_for(names: Sequence[str], features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the features that an ONNX network takes.
-
-    Raises:
-        InputError: `input_mask` has other numbers than 0 and 1, and the network does not take packed rows.
-    """
+    """Returns the features of an ONNX network. Raises `InputError` for a mask of several sequences, unless packed."""
     given = {name: np.ascontiguousarray(features[name], np.int32) for name in names}
     mask = given.get(_MASK)
     if POSITION_IDS not in names and mask is not None and mask.size and not 0 <= mask.min() <= mask.max() <= 1:

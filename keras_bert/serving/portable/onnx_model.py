@@ -67,14 +67,8 @@ def hugging_face_network(model, weights: str | None = None) -> Any:
     """Returns the `onnx.ModelProto` of a model with the inputs and outputs that files in Hugging Face folders have.
 
     Inputs are int64 `[batch, length]`: `input_ids`, `attention_mask` and, with segments, `token_type_ids`. The output
-    is `last_hidden_state`, `logits`, or `start_logits` and `end_logits`, float32.
-
-    Args:
-        model: a model whose entry in `registry.py` has `hugging_face_onnx`.
-        weights: as for `write_onnx`.
-
-    Raises:
-        InputError: as `write_onnx`.
+    is `last_hidden_state`, `logits`, or `start_logits` and `end_logits`, float32. The model's entry in `registry.py`
+    has `hugging_face_onnx`; for the rest see `write_onnx`.
     """
     _check(model, weights)
     graph = _graph(model, weights)
@@ -135,13 +129,7 @@ def _check(model, weights: str | None) -> None:
 
 
 def _move_weights(packed, network, file_name: str) -> None:
-    """Replaces the large weights of a network by references to another file, as the standard allows.
-
-    Args:
-        packed: the `onnx.ModelProto` that is changed.
-        network: the one of the file, which is written with `SerializeToString(deterministic=True)`.
-        file_name: the name of its file.
-    """
+    """Replaces the large weights of `packed` by references to the file of `network`, as the standard allows."""
     content, found, end = network.SerializeToString(deterministic=True), {}, 0
     for tensor in network.graph.initializer:
         start = content.index(tensor.raw_data, end)

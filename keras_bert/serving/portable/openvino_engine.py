@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert.program.errors import InputError, how_to_install
 from keras_bert.program.quiet_tensorflow import hidden_packages
 from keras_bert.records.features import POSITION_IDS
-from keras_bert.serving.portable.folder import PACKED_FILE
+from keras_bert.serving.portable.folder import PACKED_FILE, damaged_network
 from keras_bert.serving.portable.onnx_engine import arrays_for, cannot_compute, named_outputs
 from keras_bert.serving.portable.row_layouts import Layout
 
@@ -22,19 +22,15 @@ _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 
 class OpenVinoEngine:
-    """A network of `write_onnx`. Threads may share it; each that computes has a request of its own.
+    """A network of `write_onnx`, used as an `OnnxEngine`. Threads may share it; each that computes has its own request.
 
     Args:
         file_path: the `.onnx` file. If there is a network for packed rows beside it, that one runs.
         num_threads: threads of all calls together; by default one for each core of the processor.
-        precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32.
+        precision: "float32"; "bfloat16", for processors that have it; or "auto": bfloat16 on those, else float32. The
+            attribute `precision` says which.
         callers: how many threads call `run` at the same time. One gets all threads for its batch. With more, several
             batches are computed side by side.
-
-    Attributes:
-        feature_names: the features that the network takes.
-        layout: the rows that it computes fastest: packed ones, if the folder has a network for them.
-        precision: "float32" or "bfloat16".
 
     Raises:
         InputError: openvino is not installed, the processor has no bfloat16, or OpenVINO cannot open the file.
@@ -65,21 +61,15 @@ class OpenVinoEngine:
             self.feature_names = tuple(port.get_any_name() for port in network.inputs)
             self._outputs = tuple(port.get_any_name() for port in network.outputs)
             self._compiled = core.compile_model(network, _DEVICE, options)
-        except Exception as error:  # a damaged file can raise nearly anything
-            raise InputError(
-                f"{path} is damaged or of another kind: {error!s:.300}. Export the model again."
-            ) from error
+        except Exception as error:
+            raise damaged_network(path, error) from error
         self.layout = PACKED if POSITION_IDS in self.feature_names else SORTED
         # OpenVINO leaves out inputs that the network does not use.
         self._used = {name for port in self._compiled.inputs for name in port.get_names()}
         self._idle_requests: deque = deque()
 
     def run(self, features: Mapping[str, np.ndarray]):
-        """Returns the outputs of the model for a batch, as `OnnxEngine.run`.
-
-        Raises:
-            InputError: `input_mask` has other numbers than 0 and 1, or OpenVINO refuses the features.
-        """
+        """Returns the outputs of the model for a batch, as `OnnxEngine.run`. Raises `InputError` as that does."""
         given = arrays_for(self.feature_names, features)
         try:
             request = self._idle_requests.pop()

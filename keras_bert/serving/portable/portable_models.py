@@ -16,14 +16,8 @@ from keras_bert.program.errors import InputError
 def portable_model(model, options: SignatureOptions):
     """Returns a model with the same answers that exports can hold: in float32, with LoRA merged into the kernels.
 
-    A `BertEncoder` becomes a `SentenceEncoder`, and a `BertPretrainer` a `MaskedLM`.
-
-    Args:
-        model: a model with a vocabulary.
-        options: `pooling` and `normalize` are for encoders.
-
-    Raises:
-        InputError: the model has no vocabulary or cannot be exported, or an option is for other models.
+    A `BertEncoder` becomes a `SentenceEncoder`, with `pooling` and `normalize`, and a `BertPretrainer` a `MaskedLM`.
+    Raises `InputError` if the model has no vocabulary or cannot be exported, or an option is for other models.
     """
     task = exported_task(model, portable=True)
     check_options(model, [name for name in options.given() if name in ("pooling", "normalize")])
@@ -39,13 +33,9 @@ def portable_model(model, options: SignatureOptions):
 
 
 def exported_task(model, portable: bool = False) -> registry.Task:
-    """Returns the entry of a model that is to be exported. Warns if its answers would be random.
+    """Returns the entry of a model that is to be exported (`portable`: for LiteRT or ONNX Runtime).
 
-    Args:
-        portable: whether it is exported for LiteRT or ONNX Runtime.
-
-    Raises:
-        InputError: the model cannot be exported, or has no vocabulary.
+    Warns if its answers would be random. Raises `InputError` if it cannot be exported or has no vocabulary.
     """
 
     def is_exported(task) -> bool:
@@ -70,15 +60,11 @@ def check_options(model, given: Iterable[str]) -> None:
     options = registry.export_of(model).options
     for name in given:
         if name not in options:
-            kinds = [kind for kind in registry.TASKS if name in _options_of(kind)]
+            exports = {kind: registry.task(kind).export for kind in registry.TASKS}
+            kinds = [kind for kind, export in exports.items() if export and name in export.options]
             raise InputError(
                 f"{name} is for exports of {', '.join(kinds)} only. Received: {type(model).__name__}. Leave {name} out."
             )
-
-
-def _options_of(kind: str) -> tuple[str, ...]:
-    export = registry.task(kind).export
-    return export.options if export else ()
 
 
 def stored_kind(model) -> str:

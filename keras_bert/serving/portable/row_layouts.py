@@ -43,11 +43,7 @@ class ArrangedEngine:
     Args:
         engine: has `feature_names`, `run(features)` and `layout`. Packed rows need the feature `position_ids`, and
             `cls_positions` for outputs for each sequence; see `pack`.
-        outputs: name of an output -> its axes, see `CheckedEngine`.
-
-    Attributes:
-        feature_names: the features that `run` takes.
-        examples_at_once: the number of examples that one call should have.
+        outputs: name of an output -> its axes, see `CheckedEngine`, which also has the attributes.
     """
 
     def __init__(self, engine, outputs: Mapping[str, Sequence]):
@@ -59,11 +55,7 @@ class ArrangedEngine:
         self.examples_at_once = EXAMPLES_AT_ONCE if self._is_packed else 1
 
     def run(self, given: Mapping[str, np.ndarray]):
-        """Returns the outputs of the model for a batch.
-
-        Raises:
-            InputError: rows are packed, and padding is not on the right.
-        """
+        """Returns the outputs for a batch. Raises `InputError` if rows are packed, and padding is not on the right."""
         mask = given[features.INPUT_MASK]
         lengths = _lengths(mask.reshape(len(mask), -1, mask.shape[-1])).max(axis=1)
         if self._is_packed and (mask != (np.arange(mask.shape[-1]) < mask.sum(axis=-1, keepdims=True))).any():
@@ -121,17 +113,10 @@ class ArrangedEngine:
 
 
 def fill_rows(lengths: np.ndarray, width: int) -> list[list[int]]:
-    """Assigns sequences to rows: the longest first, each to the first row with room.
+    """Assigns B sequences to rows: the longest first, each to the first row of `width` columns with room.
 
     >>> fill_rows(np.array([2, 5, 3, 1]), 5)
     [[1], [2, 0], [3]]
-
-    Args:
-        lengths: int `[B]`, at most `width`.
-        width: the number of columns of a row.
-
-    Returns:
-        The numbers of the sequences of each row.
     """
     rows: list[list[int]] = []
     room: list[int] = []

@@ -35,13 +35,7 @@ class Runtime:
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-    """What can run exports of one format.
-
-    Attributes:
-        format: a key of `FORMATS`, or "saved_model".
-        package: the Python package of the runtime.
-        engine: import path of the class `(path, num_threads)` that runs a file of the format.
-    """
+    """A runtime: the format that it runs, its Python package, and the import path of its engine."""
 
     format: str
     package: str
@@ -73,8 +67,7 @@ class Wanted(Options):
 def open_engine(folder: PortableFolder, wanted: Wanted) -> tuple[Any, Runtime]:
     """Returns the engine that runs the network of a LiteRT or ONNX folder, and the choice of the runtime.
 
-    Raises:
-        InputError: the network is missing, too large or damaged; or no runtime that can run it as wanted is installed.
+    Raises `InputError` if the network is missing, too large or damaged, or no runtime for it is installed.
     """
     path = network_file(folder)
     name, reason = _chosen(folder, wanted)

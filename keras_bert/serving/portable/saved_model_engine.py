@@ -36,11 +36,7 @@ class RunnableSignature:
         self._name, self._folder, self._as_tensor, self._errors = name, folder, as_tensor, errors
 
     def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
-        """Returns the outputs for N rows.
-
-        Raises:
-            InputError: the inputs are not those of the signature, or have different numbers of rows.
-        """
+        """Returns the outputs for N rows. Raises `InputError` for inputs of other names or numbers of rows."""
         arrays = as_arrays(inputs)
         if arrays.keys() != set(self.inputs):
             raise InputError(
@@ -72,9 +68,6 @@ def _described(specs: Mapping[str, Any]) -> dict[str, Tensor]:
 
 class SavedModelEngine:
     """The network of a SavedModel of `export_for_serving`. It needs TensorFlow, and no Keras.
-
-    Args:
-        folder: the SavedModel.
 
     Attributes:
         signatures: all signatures of the SavedModel, name -> `RunnableSignature`.

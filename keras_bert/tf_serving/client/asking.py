@@ -25,14 +25,7 @@ _POLL_SECONDS = 0.2
 
 
 class Asking:
-    """Asks one model.
-
-    Args:
-        format: writes requests and reads answers: a `RestFormat` or `GrpcFormat`.
-        channel: carries requests: a `RestChannel` or `GrpcChannel`.
-        wait: a `BlockingWait` or `AsyncioWait`.
-        timeout, retries, batch_size: as in `RestClient`.
-    """
+    """Asks one model, by a format (`RestFormat`, `GrpcFormat`), a channel (`RestChannel`, `GrpcChannel`) and a wait."""
 
     _wait_class, _default_in_flight = AsyncioWait, 16
 

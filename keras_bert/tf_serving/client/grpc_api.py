@@ -56,12 +56,7 @@ class GrpcRequest:
 
 
 class GrpcFormat:
-    """Writes the requests for one model and reads the answers.
-
-    Args:
-        address: the server's address, for error messages.
-        model, version, label: the model to ask; the newest version if neither version nor label is given.
-    """
+    """Writes the requests for one model and reads the answers. `address` is for error messages."""
 
     def __init__(self, address: str, model: str, version: int | None, label: str | None):
         self._spec = ModelSpec(name=model)
@@ -194,9 +189,7 @@ class GrpcChannel:
     """Sends requests to one server. Threads may share it; one for asyncio belongs to the event loop it is created in.
 
     Args:
-        address: "host:port".
-        headers: sent with every request, as gRPC's metadata.
-        credentials: `grpc.ssl_channel_credentials(...)` for TLS.
+        address, headers, credentials: as in `GrpcClient`; the headers are sent as gRPC's metadata.
         is_asyncio: whether `send` suspends its task instead of blocking its thread.
 
     Raises:
@@ -221,11 +214,7 @@ class GrpcChannel:
         self._methods = {**vars(PredictionServiceStub(self._channel)), **vars(ModelServiceStub(self._channel))}
 
     async def send(self, request: GrpcRequest, timeout: float) -> Any:
-        """Returns the message that answers `request`.
-
-        Raises:
-            ServingError: the server refused the request, or did not answer within `timeout` seconds.
-        """
+        """Returns the message that answers a request. Raises `ServingError` if none does in `timeout` seconds."""
         try:
             answer = self._methods[request.method](request.message, timeout=timeout, metadata=self._headers)
             return await answer if self._is_asyncio else answer

@@ -23,13 +23,8 @@ _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError,
 class HttpConnections:
     """Sends requests to one server; every thread takes an idle connection or opens a new one.
 
-    The proxy variables of the environment are ignored.
-
-    Args:
-        url: "http://host:port" or "https://host:port", with a path if a proxy serves the API below one.
-        headers: sent with every request.
-        tls: for https, how certificates are checked; by default the certificates of the system are trusted.
-        keep: the most idle connections that are kept.
+    The proxy variables of the environment are ignored. At most `keep` idle connections are kept; for the other
+    arguments see `RestClient`. The URL may have a path, if a proxy serves the API below one.
 
     Raises:
         InputError: the URL or a header is not valid.
@@ -174,23 +169,13 @@ def _response_until(end: float, socket, *arguments, **options) -> http.client.HT
 
 
 class RestChannel:
-    """Sends the requests of a `RestFormat`.
-
-    Args:
-        connections: to the server.
-        format: checks the status of answers.
-        wait: a `BlockingWait` or `AsyncioWait`.
-    """
+    """Sends the requests of a `RestFormat`, which also checks the status of the answers."""
 
     def __init__(self, connections: HttpConnections, format: RestFormat, wait: BlockingWait | AsyncioWait):
         self._connections, self._format, self._wait = connections, format, wait
 
     async def send(self, request: HttpRequest, timeout: float) -> bytes:
-        """Returns the body of the answer to `request`.
-
-        Raises:
-            ServingError: the server refused the request, or did not answer within `timeout` seconds.
-        """
+        """Returns the body of the answer. Raises `ServingError` if there is none within `timeout` seconds."""
 
         def exchange(seconds: float) -> tuple[int, bytes]:
             return self._connections.send(request.path, request.body, seconds)

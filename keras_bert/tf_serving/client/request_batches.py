@@ -35,11 +35,7 @@ def map_strings(function: Callable, array: np.ndarray) -> np.ndarray:
 
 
 def string_to_bytes(value: Any) -> bytes:
-    """Returns the bytes to send for a string: `bytes` unchanged, `str` as UTF-8.
-
-    Raises:
-        InputError: `value` is not a string, or has half a surrogate pair.
-    """
+    """Returns `bytes` unchanged, and `str` as UTF-8. Raises `InputError` for others, and for half a surrogate pair."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -62,8 +58,7 @@ def bytes_to_string(value: bytes) -> str | bytes:
 def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iterator[tuple[range, dict]]:
     """Yields (range of rows, these rows of every input), `batch_size` rows at a time; all rows at once for None.
 
-    Raises:
-        InputError: the inputs have different numbers of rows, or the batch size is not positive.
+    Raises `InputError` if the inputs have different numbers of rows, or the batch size is not positive.
     """
     if batch_size is None:
         yield range(0), dict(inputs)
@@ -86,10 +81,7 @@ def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Returns the answers to several requests as one. Narrow outputs are padded as our exports pad them.
 
     The padding is "" for strings, 0 for floats and for ids (`..._ids`), False for booleans, and -1 for other whole
-    numbers, which are positions.
-
-    Raises:
-        InputError: an output has no rows, or its number of axes differs between answers.
+    numbers, which are positions. Raises `InputError` if an output has no rows, or axes that differ between answers.
     """
     if len(parts) == 1:
         return parts[0]

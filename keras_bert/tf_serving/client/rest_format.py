@@ -50,10 +50,7 @@ def _reads_json(read: Callable[["RestFormat", Any], Any]) -> Callable[["RestForm
 class RestFormat:
     """Writes the requests for one model and reads the answers.
 
-    Args:
-        url: the server's URL, for error messages.
-        prefix: the path of the URL, before "/v1".
-        model, version, label: the model to ask; the newest version if neither version nor label is given.
+    `url` is the server's, for error messages; `prefix` is its path, before "/v1".
     """
 
     def __init__(self, url: str, prefix: str, model: str, version: int | None, label: str | None):

@@ -34,22 +34,13 @@ class _Template(string.Template):
 
 
 def kit_texts(
-    *,
-    name: str,
-    version: int,
-    num_requests: int,
-    image: str,
-    pads: bool,
-    model_bytes: int,
-    request: str,
+    *, name: str, version: int, num_requests: int, image: str, pads: bool, model_bytes: int, request: str
 ) -> dict[str, str]:
     """Returns the text files of a kit: path in the kit -> text.
 
     Args:
         name: the model's name in requests. Names of Kubernetes objects are made from it.
-        version: the version in the kit.
         num_requests: how many warm-up requests the version has.
-        image: the Docker image of TensorFlow Serving.
         pads: whether the server joins requests of different lengths, and pads the short ones.
         model_bytes: the size of the version on disk, from which memory is estimated.
         request: the JSON of a sample request.

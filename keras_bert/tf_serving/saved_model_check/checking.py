@@ -110,7 +110,8 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
     graph = read_saved_model(folder)
     findings = [*_check_operations(graph, serving_versions), *_check_padding(graph)]
     findings.sort(key=lambda finding: finding.severity)  # errors before warnings
-    return Report(folder, tuple(serving_versions), tuple(findings), _text_operations(graph))
+    text_operations = sorted({node.op for _, node in graph.served_nodes()} & TEXT_SINCE.keys())
+    return Report(folder, tuple(serving_versions), tuple(findings), tuple(text_operations))
 
 
 def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> None:
@@ -122,11 +123,7 @@ def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] 
 
 
 def _check_operations(graph: SavedModelGraph, versions: Sequence[str]) -> Iterator[Finding]:
-    """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run.
-
-    Raises:
-        InputError: there is no version, or an unknown one.
-    """
+    """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run."""
     unknown = [version for version in versions if version not in VERSIONS]
     if unknown or not versions:
         raise InputError(
@@ -142,11 +139,6 @@ def _check_operations(graph: SavedModelGraph, versions: Sequence[str]) -> Iterat
         signatures = ", ".join(sorted(users[operation]))
         place = f"in signature {signatures}" if signatures else "in a part that no signature uses"
         yield from _findings(operation, f"operation {operation}, {place}", minors)
-
-
-def _text_operations(graph: SavedModelGraph) -> tuple[str, ...]:
-    """Returns the names of the operations of TensorFlow Text that servers need for the model."""
-    return tuple(sorted({node.op for _, node in graph.served_nodes()} & TEXT_SINCE.keys()))
 
 
 def _findings(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:

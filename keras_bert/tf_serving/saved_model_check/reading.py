@@ -16,10 +16,7 @@ _INTERNAL = "__saved_model_"
 
 
 class SavedModelGraph:
-    """The graph of a SavedModel that servers load.
-
-    Args:
-        meta_graph: its MetaGraphDef.
+    """The graph of a SavedModel that servers load, made of its MetaGraphDef.
 
     Attributes:
         signatures: name -> SignatureDef, without TensorFlow's internal signatures.
@@ -81,11 +78,7 @@ class SavedModelGraph:
 
 
 def read_saved_model(folder: str | os.PathLike) -> SavedModelGraph:
-    """Reads `saved_model.pb` of one version.
-
-    Raises:
-        InputError: it is damaged, too large for protobuf or unreadable, or has no graph with the tag "serve".
-    """
+    """Reads `saved_model.pb` of one version. Raises `InputError` if no server could load it."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 

@@ -5,9 +5,8 @@ TensorFlow Serving includes TensorFlow and the target `ops_lib` of the TensorFlo
 own operations come from the packages 2.12.1, 2.20.0 and 2.21.0.
 """
 
-FIRST_VERSION, LAST_VERSION = 10, 21
-VERSIONS = tuple(f"2.{minor}" for minor in range(FIRST_VERSION, LAST_VERSION + 1))
-DEFAULT_VERSIONS = tuple(version for version in VERSIONS if int(version[2:]) >= 12)
+VERSIONS = tuple(f"2.{minor}" for minor in range(10, 22))
+DEFAULT_VERSIONS = VERSIONS[VERSIONS.index("2.12") :]
 
 # Operation of TensorFlow Text -> the first TensorFlow Serving that includes it.
 _TEXT_SINCE = {

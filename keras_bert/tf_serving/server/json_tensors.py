@@ -30,11 +30,7 @@ _JSON_TYPES = {"O": {str, dict}, "f": {int, float}, "b": {bool}, "i": {int}, "u"
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Returns the JSON object that a body holds.
-
-    Raises:
-        InputError: it is no such object, has more than four million values, or is nested more than 100 levels deep.
-    """
+    """Returns the JSON object of a body. Raises `InputError` for others, and for too many or too deep values."""
     value = parse_json_line(body, "The body of the request")
     if not isinstance(value, dict):
         raise InputError(f"The body of the request must be a JSON object. Received: {shown(value)}")
@@ -49,15 +45,8 @@ def shown(value: Any) -> str:
 def arrays_from_request(request: Mapping, tensors: Mapping[str, Tensor]) -> tuple[dict[str, np.ndarray], bool]:
     """Returns the inputs of a predict request, and whether it has the rows one by one ("instances").
 
-    Args:
-        request: the parsed body.
-        tensors: the inputs of the signature.
-
-    Returns:
-        arrays of the types of the inputs, strings as object arrays of `str` or `bytes`; and the flag.
-
-    Raises:
-        InputError: the request is malformed, or JSON cannot represent the type of an input.
+    The arrays have the types of `tensors`, the inputs of the signature; strings are object arrays of `str` or `bytes`.
+    Raises `InputError` if the request is malformed, or JSON cannot represent the type of an input.
     """
     if ("instances" in request) == ("inputs" in request):
         raise InputError(f'Give either "instances" or "inputs". Received: {", ".join(request) or "neither"}')
@@ -131,13 +120,10 @@ def base64_bytes(value: Mapping) -> bytes:
 
 
 def response_body(outputs: Mapping[str, np.ndarray], as_rows: bool) -> bytes:
-    """Returns the body of an answer.
+    """Returns the body of an answer. A single output is not named, as in TensorFlow Serving.
 
-    A single output is not named, as in TensorFlow Serving. Strings are written as text, with the bytes of those that
-    are not UTF-8; strings of outputs whose name ends in `_bytes` as {"b64": "..."}.
-
-    Raises:
-        InputError: the outputs are not rows of one batch, or JSON cannot represent their type.
+    Strings are written as text, with the bytes of those that are not UTF-8; strings of outputs whose name ends in
+    `_bytes` as {"b64": "..."}. Raises `InputError` if the outputs are not rows of one batch, or of types without JSON.
     """
     counts = {array.shape[:1] for array in outputs.values()}
     if as_rows and (len(counts) != 1 or () in counts):

@@ -17,11 +17,7 @@ VERSION = "1"
 
 
 def predict_body(model: Any, body: bytes, max_rows: int) -> bytes:
-    """Returns the body of the answer to POST .../NAME:predict.
-
-    Raises:
-        InputError: the request is wrong, has more than `max_rows` rows, or the model cannot take its inputs.
-    """
+    """Returns the body of the answer to POST .../NAME:predict. Raises `InputError` if the request is wrong."""
     request = parse_object(body)
     name = request.get("signature_name") or DEFAULT_SIGNATURE
     signature = model.signatures.get(name) if isinstance(name, str) else None

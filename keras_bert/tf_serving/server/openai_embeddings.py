@@ -24,12 +24,7 @@ _TOKEN_IDS = (
 
 
 class EmbeddingsError(RequestError):
-    """A request for embeddings was refused.
-
-    Attributes:
-        param: the member of the request that is wrong, or None.
-        openai_code: OpenAI's name of the error, or None.
-    """
+    """A request for embeddings was refused because of its member `param`, or None; `openai_code` is OpenAI's code."""
 
     def __init__(self, message: str, param: str | None, status: int = 400, openai_code: str | None = None):
         super().__init__(status, message)
@@ -47,11 +42,6 @@ def openai_error_body(error: RequestError) -> bytes:
 
 def embeddings_body(models: Mapping[str, Any], body: bytes, max_rows: int) -> bytes:
     """Returns the body of the answer to POST /v1/embeddings.
-
-    Args:
-        models: name in requests -> loaded export.
-        body: the request.
-        max_rows: the largest number of texts.
 
     Raises:
         RequestError: the request is wrong, or names no model that gives embeddings.

@@ -13,13 +13,7 @@ _DROPPED_BODIES = 8
 
 
 class RequestError(Exception):
-    """A request is refused.
-
-    Attributes:
-        status: the HTTP status.
-        message: the text for clients.
-        headers: headers of the answer.
-    """
+    """A request is refused, with an HTTP status, a message for clients, and headers of the answer."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
         super().__init__(message)
@@ -54,8 +48,7 @@ class RequestLimits:
     def under_way(self) -> Iterator[None]:
         """Counts a request as in progress from its first byte to its answer, since slow bodies take memory too.
 
-        Raises:
-            RequestError: 429: too many requests are in progress.
+        Raises `RequestError` 429 if too many requests are in progress.
         """
         if self._num_requests >= self._options.max_requests:
             raise RequestError(429, f"{self._options.max_requests} requests are running; try again later.")
@@ -66,11 +59,7 @@ class RequestLimits:
             self._num_requests -= 1
 
     async def body(self, receive) -> bytes:
-        """Returns the body of a request.
-
-        Raises:
-            RequestError: 413: it is too large; 408: it did not arrive in time; 499: the client has disconnected.
-        """
+        """Returns the body of a request. Raises `RequestError`: 413 too large, 408 too slow, 499 disconnected."""
         most, chunks, size, is_complete = self._options.max_body_bytes, [], 0, False
         close = {"connection": "close"}
         try:
@@ -93,12 +82,9 @@ class RequestLimits:
         return b"".join(chunks)
 
     async def computed(self, compute: Callable[[], bytes]) -> bytes:
-        """Returns the result of a function that runs in a thread.
+        """Returns the result of a function that runs in a thread. Raises `RequestError` 504 if it took too long.
 
         A request that is out of time is not computed, unless a thread has started.
-
-        Raises:
-            RequestError: 504: it took too long; and what `compute` raises.
         """
         seconds = self._options.timeout_seconds
         try:

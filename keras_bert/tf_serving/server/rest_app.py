@@ -20,12 +20,7 @@ _MODEL = re.compile(r"/v1/models/([^/:]+)(/(?:versions|labels)/[^/:]+)?(/metadat
 
 
 class RestApp:
-    """The ASGI application.
-
-    Args:
-        models: name in requests -> loaded export.
-        options: the options of the server.
-    """
+    """The ASGI application. `models`: name in requests -> loaded export."""
 
     def __init__(self, models: Mapping[str, Any], options: ServerOptions):
         self._models, self._options, self._limits = models, options, RequestLimits(options)

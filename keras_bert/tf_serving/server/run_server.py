@@ -101,10 +101,7 @@ def background_server(models: Mapping[str, Any], options: ServerOptions) -> Iter
 
 
 async def _serve(
-    models: Mapping[str, Any],
-    options: ServerOptions,
-    on_start: Callable[[Address], None],
-    stop: asyncio.Event,
+    models: Mapping[str, Any], options: ServerOptions, on_start: Callable[[Address], None], stop: asyncio.Event
 ) -> None:
     """Serves until `stop` is set, then answers the requests in progress."""
     app = RestApp(models, options)
