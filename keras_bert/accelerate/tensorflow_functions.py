@@ -66,11 +66,7 @@ def lengths_may_vary() -> bool:
 
 
 def traced_once(function):
-    """Returns `function` as a graph function, whose Python code runs only at its first call.
-
-    Args:
-        function: takes and returns structures of tensors. Other shapes and dtypes trace it again.
-    """
+    """Returns a function of tensors whose Python code runs only for the first tensors of some shapes and dtypes."""
     return tf.function(function, autograph=False)
 
 
