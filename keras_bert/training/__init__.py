@@ -19,8 +19,7 @@ run_folder.py               the folder of a run: settings, checkpoints, results
 run_card.py                 the command, data sizes and scores in the model card
 resumable_fit.py            model.fit that continues an interrupted run
 checkpointing.py            saves checkpoints, regularly and after SIGTERM
-evaluations.py              evaluates while training
-best_model.py               keeps the best weights; early stopping
+evaluations.py              evaluates while training; keeps the best weights; early stopping
 time_budget.py              ends a run after a number of hours, with the learning rate at its end
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log; stops at a loss that is not a number

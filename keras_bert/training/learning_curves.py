@@ -10,11 +10,7 @@ _LOSS = "loss"
 
 
 def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> bool:
-    """Draws the losses of a run on the left axis, and its first other score on the right one.
-
-    Args:
-        path: the PNG file.
-        folder: the folder of the run.
+    """Draws the losses of a run on the left axis, and its first other score on the right one, into a PNG file.
 
     Returns:
         Whether there was something to draw and matplotlib to do so.

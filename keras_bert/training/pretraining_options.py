@@ -150,10 +150,7 @@ class PretrainingRunOptions(RunOptions):
         return self.eval_steps or self.save_checkpoints_steps
 
     def phases(self, train_files: str | Sequence[str]) -> list[PretrainingPhase]:
-        """Returns the one or two phases of a run.
-
-        Args:
-            train_files: the records of the first phase.
+        """Returns the one or two phases of a run; `train_files` are the records of the first one.
 
         Raises:
             InputError: a number is out of range, or the devices cannot share a batch evenly.

@@ -84,11 +84,7 @@ class PretrainingPhase(Options):
         )
 
     def settings(self, max_predictions_per_seq: int) -> dict[str, Any]:
-        """Returns the settings that must not change when a run is resumed.
-
-        Args:
-            max_predictions_per_seq: the number of masks in the rows of the records.
-        """
+        """Returns the settings that must not change when a run is resumed; the number of masks is that of a record."""
         names = ("train_files", "train_batch_size", "learning_rate", "num_train_steps", "num_warmup_steps")
         return {
             **{name: getattr(self, name) for name in (*names, "batch_growth", "batch_growth_steps")},
