@@ -57,11 +57,9 @@ class DynamicMasking:
     be saved or sent to the workers of a tf.data service.
 
     Args:
-        form: the form of the records, which have no masks.
-        vocabulary: the vocabulary of the records.
-        options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see
-            `MaskingVocabulary.of`). The default of `max_predictions_per_seq` is large enough for all sequences
-            of a row.
+        form, vocabulary: those of the records, which have no masks.
+        options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see `MaskingVocabulary.of`). The
+            default of `max_predictions_per_seq` is large enough for all sequences of a row.
         seed: any integer.
         falling_rate: how `masked_lm_prob` falls; None: it stays.
 
@@ -89,12 +87,9 @@ class DynamicMasking:
             check_number("masked_lm_prob_end", falling_rate.end, above=0, at_most=self.options.masked_lm_prob)
 
     def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
-        """Masks a dataset of parsed records.
+        """Masks a dataset of parsed records: dicts name -> int32 tensor `(batch, length)`.
 
-        Args:
-            batches: dataset of dicts name -> int32 tensor `(batch, length)`. Call `repeat` before masking, since each
-                batch has its own number and so its own masks.
-            start_step: the number of the first batch.
+        Call `repeat` before masking, since each batch has its own number, from `start_step` on, and so its own masks.
 
         Returns:
             the dataset with masked `input_ids`, and with `masked_lm_positions`, `masked_lm_ids` (int32) and

@@ -41,8 +41,9 @@ class RecordForm:
         Raises:
             InputError: the bytes are not a `tf.train.Example`.
         """
-        lengths = features.lengths_in_record(serialized)
-        streams = features.numbers_in_record(serialized).get(features.NUM_STREAMS)
+        numbers = features.numbers_in_record(serialized)
+        lengths = {name: len(values) for name, values in numbers.items()}
+        streams = numbers.get(features.NUM_STREAMS)
         has_masks = bool(_MASKS & set(lengths))
         return cls(
             max_seq_length=lengths.get(features.INPUT_IDS, 0),
@@ -84,12 +85,8 @@ def read_form(
 ) -> tuple[dict[str, bytes], RecordForm]:
     """Returns path -> first record of each file that matches `patterns`, and the form that all of them have.
 
-    Files without records are left out.
-
-    Args:
-        patterns: as in `list_records`.
-        max_seq_length, max_predictions_per_seq: the required lengths; by default those of the first record. Records
-            without masks have no number of predictions to compare.
+    Files without records are left out. By default, the required lengths are those of the first record. Records without
+    masks have no number of predictions to compare.
 
     Raises:
         InputError: nothing matches, no file has a record, or a record cannot be read, lacks a feature, or has another
