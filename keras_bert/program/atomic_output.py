@@ -120,10 +120,6 @@ def temporary_folder(path: str | os.PathLike, mode: int = 0o777) -> Iterator[str
     Its name starts with a dot and is not a number, so TF Serving never takes it for a version. A process that is killed
     leaves it behind; the next one that writes `path`, or another version beside it, removes it.
 
-    Args:
-        path: the output.
-        mode: the permissions of the temporary folder, as for `os.mkdir`.
-
     Raises:
         InputError: the folder cannot be written, or the disk is full.
     """
@@ -143,11 +139,8 @@ def temporary_folder(path: str | os.PathLike, mode: int = 0o777) -> Iterator[str
 def save_array(file: str | IO[bytes], array: Any) -> None:
     """Writes an array as `numpy.save` does, and raises the system's error if the disk is full.
 
-    `numpy.save` writes to open files of the system with C's functions, and ignores the error of the last 4 KB.
-
-    Args:
-        file: the path of a new file, or a binary file that is open for writing.
-        array: numbers, truth values or strings.
+    `numpy.save` writes to open files of the system with C's functions, and ignores the error of the last 4 KB. `file`
+    is the path of a new file, or a binary file that is open for writing.
     """
     import numpy as np
 
