@@ -1,4 +1,4 @@
-"""What Keras' callbacks need to know of a task model."""
+"""What Keras' callbacks and bars need to know of a model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import shows_progress
 
 # A metric whose name ends with one of these is better when it is lower.
 _LESS_IS_BETTER = ("loss", "error", "perplexity", "entropy")
@@ -46,3 +47,8 @@ def check_rate_setter(callbacks: Any, schedule: Any) -> None:
             f"{setter} sets the learning rate, but the optimizer has a schedule, {type(schedule).__name__}. Call "
             "compile with an optimizer that has a number, such as AdamW(5e-5), or leave the callback out."
         )
+
+
+def verbose_of_thread(verbose: Any) -> Any:
+    """Returns `verbose`; for "auto" 0 in other threads than the main one, whose bars of Keras would mix."""
+    return verbose if verbose != "auto" or shows_progress() else 0
