@@ -27,11 +27,9 @@ def run_blocks(
     """Runs blocks one after the other.
 
     Args:
-        blocks: the blocks in the order of computation.
         hidden: float `[B, S, H]`, the input of the first block.
         inputs: for each block, its inputs after `hidden`.
-        training: whether a backward pass follows.
-        recomputes: as for `block_runner`.
+        training, recomputes: as for `block_runner`.
         return_attention: as for `TransformerBlock`.
         before_block: called as `before_block(block, hidden, *inputs)` with each block and its inputs before it runs.
 
@@ -56,7 +54,6 @@ def block_runner(num_blocks: int, training: bool, recomputes: bool):
     """Returns `run(block, *inputs, **arguments)`, which computes `block(*inputs, **arguments)`.
 
     Args:
-        num_blocks: number of blocks in the encoder.
         training: whether a backward pass follows.
         recomputes: whether the backward pass computes each block again instead of keeping its intermediate results.
             Gradients flow to the tensors of floats and to the weights of the block either way.

@@ -51,10 +51,7 @@ class CrossAttentions(keras.layers.Layer):
 class Decoder:
     """Computes vectors of target tokens, all at once or token by token with a cache; both give the same vectors.
 
-    Args:
-        config: the config of the encoder.
-        layers: the `DecoderLayers`, or a `BertEncoder` whose weights the decoder shares.
-        cross_attentions: the `CrossAttentions`.
+    `layers` are `DecoderLayers`, or a `BertEncoder` whose weights the decoder shares.
     """
 
     def __init__(self, config: BertConfig, layers, cross_attentions: CrossAttentions):

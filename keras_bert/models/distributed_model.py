@@ -88,9 +88,8 @@ class DistributedModel:
 
 
 def _needs_own_step(model) -> bool:
-    if model.distribute_strategy.num_replicas_in_sync > 1 or model.gradient_accumulation_steps > 1:
-        return True
-    if model.between_batches is not None:
+    is_divided = model.distribute_strategy.num_replicas_in_sync > 1 or model.gradient_accumulation_steps > 1
+    if is_divided or model.between_batches is not None:
         return True
     # The gradient of an embedding has one slice for every lookup. For a row that is looked up twice, Keras'
     # optimisers clip the two slices separately instead of their sum, which gives a wrong gradient.

@@ -21,11 +21,8 @@ def callbacks_of(callbacks: Any) -> list:
 def set_directions(callbacks: Any, names: Iterable[str]) -> None:
     """Tells callbacks without a `mode`, such as `EarlyStopping`, whether less or more of a metric is better.
 
-    Keras knows it of the metrics that were given to `compile` only, and raises an error for others.
-
-    Args:
-        callbacks: as for `fit`.
-        names: the metrics that the model reports by itself.
+    Keras knows it of the metrics that were given to `compile` only, and raises an error for others: `names`, which the
+    model reports by itself.
     """
     for callback in callbacks_of(callbacks):
         name = str(getattr(callback, "monitor", "")).removeprefix("val_")

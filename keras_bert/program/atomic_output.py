@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import types
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -145,14 +146,7 @@ def save_array(file: str | IO[bytes], array: Any) -> None:
     import numpy as np
 
     with open(file, "wb") if isinstance(file, str) else contextlib.nullcontext(file) as opened:
-        np.save(_OnlyWrites(opened), array, allow_pickle=False)
-
-
-class _OnlyWrites:
-    """A file for NumPy that is not one of the system."""
-
-    def __init__(self, file: IO[bytes]):
-        self.write = file.write
+        np.save(types.SimpleNamespace(write=opened.write), array, allow_pickle=False)  # no file of the system
 
 
 def publish_folder(temporary: str, path: str | os.PathLike) -> None:

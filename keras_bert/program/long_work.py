@@ -42,11 +42,7 @@ def long_work(what: str) -> Iterator[None]:
 def progress_bar(
     iterable: Iterable | None = None, *, total: int | None = None, initial: int = 0, **options: Any
 ) -> Any:
-    """Returns a bar of tqdm; in other threads than the main one, an object that is used like it and shows nothing.
-
-    Args:
-        iterable, total, initial, options: as for `tqdm.tqdm`.
-    """
+    """Returns a bar of tqdm; in other threads than the main one, an object that is used like it and shows nothing."""
     if not shows_progress():
         return _HiddenBar(iterable or (), total, initial)
     from tqdm import tqdm

@@ -283,7 +283,7 @@ def is_missing(value: Any, may_be_blank: bool = False) -> bool:
 
 
 def missing_message(source: str, count: int, total: int, first: str, advice: str) -> str:
-    """Returns the message that `count` of `total` rows of a source lack a value; `first` is the first place and value."""
+    """Returns the message that `count` of `total` rows of a source lack a value; `first` has its place and content."""
     return f"{source}: {count:,} of {total:,} rows have no value where one is needed. The first is {first}. {advice}"
 
 

@@ -110,9 +110,9 @@ def pretraining_dataset(
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
     ranges = value_ranges(form.max_seq_length, config)
-    _check_use(form, next(iter(first_records)), config, batch_size if in_streams else None)
     _check_files(first_records, form, ranges, config)
-
+    if in_streams:
+        _check_streams(form, next(iter(first_records)), batch_size)
     defaults = {**(default_masking or {}), "max_predictions_per_seq": max_predictions_per_seq}
     masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed, falling_rate)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
@@ -133,29 +133,28 @@ def pretraining_dataset(
     return _prefetched(batches)
 
 
-def _check_use(form: RecordForm, path: str, config: BertConfig | None, num_streams: int | None) -> None:
-    """Raises `InputError` if the records are for another model, or for a memory in batches of another size."""
-    if form.has_order and config is not None and not config.family.predicts_from_queries:
-        raise InputError(
-            f"{path}: its records are XLNet's, whose predicted tokens are not masked, but the model is a "
-            f"{config.model_type}. Make records without reuse_len."
-        )
-    if num_streams is None or form.num_streams == num_streams:
-        return
+def _check_streams(form: RecordForm, path: str, batch_size: int) -> None:
+    """Raises `InputError` if the rows of a batch do not continue in the next batch of this size."""
     if not form.num_streams:
         raise InputError(
             f"{path}: its rows do not continue in the next batch, as a memory (mem_len) needs: they are in random "
-            f"order. Make records with num_streams={num_streams}, or leave out mem_len."
+            f"order. Make records with num_streams={batch_size}, or leave out mem_len."
         )
-    raise InputError(
-        f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
-        f"{num_streams}. Use batches of that size."
-    )
+    if form.num_streams != batch_size:
+        raise InputError(
+            f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
+            f"{batch_size}. Use batches of that size."
+        )
 
 
 def _check_files(first_records: Mapping[str, bytes], form: RecordForm, ranges: list[Range], config: BertConfig | None):
     """Raises `InputError` if a file is cut off, or if its first record does not fit the model."""
     for path, record in first_records.items():
+        if form.has_order and config is not None and not config.family.predicts_from_queries:
+            raise InputError(
+                f"{path}: its records are XLNet's, whose predicted tokens are not masked, but the model is a "
+                f"{config.model_type}. Make records without reuse_len."
+            )
         # Only a plain file: a compressed one is checked when it is read.
         if not detect_compression(path) and not _ends_with_a_record(path, len(record)):
             raise InputError(
@@ -191,8 +190,6 @@ def rows_dataset(
     `RowBatches` and `MixedBatches` say in which order.
 
     Args:
-        rows: the examples.
-        batch_size: examples in a batch.
         shuffle: whether to shuffle the examples, differently in every epoch. Otherwise the longest come first.
         repeat: whether to repeat for ever.
         seed: the same seed gives the same batches in the same order.

@@ -30,17 +30,12 @@ _MASKED = {
 class FallingRate:
     """A share of masked tokens that falls linearly over a run, from `masked_lm_prob` to `end`.
 
-    Args:
-        end: the share at the end of the run, above 0.
-        num_steps: the number of updates of the run. Later updates have the share `end`.
-        first_step: the number of updates before the first batch of the dataset.
-
     Reference: Yang et al., 2023, arXiv 2208.10806, section 4.1 (masking ratio decay).
     """
 
-    end: float
-    num_steps: int
-    first_step: int = 0
+    end: float  # the share at the end of the run, above 0
+    num_steps: int  # the number of updates of the run; later updates have the share `end`
+    first_step: int = 0  # the number of updates before the first batch of the dataset
 
     def at(self, start: float, number: int) -> float:
         """Returns the share of batch `number` of the dataset, if the run starts with the share `start`."""

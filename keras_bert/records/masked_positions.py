@@ -231,20 +231,13 @@ def _fitting_words(words, word, span_length, budgets, span_of_word) -> tuple[np.
 
 @dataclasses.dataclass(frozen=True)
 class _Words:
-    """The W words of a batch, in the order of their positions in the flattened batch of B * S.
+    """The W words of a batch, in the order of their positions in the flattened batch of B * S."""
 
-    Attributes:
-        first, end: `(W,)`. Word w has the positions `first[w]` to `end[w] - 1`.
-        left_in_segment: `(W,)`, the number of words from w to the end of its segment.
-        is_first: bool `(B, S)`, the positions where a word starts.
-        at_position: `(B * S,)`, the word that starts at a position, or the last one before it.
-    """
-
-    first: np.ndarray
-    end: np.ndarray
-    left_in_segment: np.ndarray
-    is_first: np.ndarray
-    at_position: np.ndarray
+    first: np.ndarray  # (W,); word w has the positions first[w] to end[w] - 1
+    end: np.ndarray  # (W,)
+    left_in_segment: np.ndarray  # (W,), the number of words from w to the end of its segment
+    is_first: np.ndarray  # bool (B, S), the positions where a word starts
+    at_position: np.ndarray  # (B * S,), the word that starts at a position, or the last one before it
 
     @classmethod
     def find(cls, is_text: np.ndarray, continues_word: np.ndarray) -> "_Words":

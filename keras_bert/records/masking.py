@@ -24,17 +24,11 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 @dataclasses.dataclass(frozen=True)
 class MaskingVocabulary:
-    """The properties of a vocabulary of V tokens that masking needs.
+    """The properties of a vocabulary of V tokens that masking needs."""
 
-    Args:
-        mask_id: the id of [MASK].
-        is_continuation: bool `(V,)`, the tokens that continue a word ("##ing").
-        replacement_ids: int32 `(n,)`, the ids that random tokens are drawn from.
-    """
-
-    mask_id: int
-    is_continuation: np.ndarray
-    replacement_ids: np.ndarray
+    mask_id: int  # the id of [MASK]
+    is_continuation: np.ndarray  # bool (V,), the tokens that continue a word ("##ing")
+    replacement_ids: np.ndarray  # int32 (n,), the ids that random tokens are drawn from
 
     @classmethod
     def of(cls, vocabulary: TokenTable, replacement_tokens: str = "text") -> "MaskingVocabulary":

@@ -190,7 +190,6 @@ class RowBatches:
     batch of each epoch. One batch may be smaller than the others.
 
     Args:
-        rows: the examples.
         batch_size: examples in a batch; None for 32.
         seed: seed for shuffling the examples, differently in every epoch. None: they are sorted by length, the longest
             first, for evaluation.

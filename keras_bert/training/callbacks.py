@@ -1,4 +1,4 @@
-"""Shows the progress of a run, writes its log, and stops it when the loss is not a number."""
+"""Shows the progress of a run, writes and draws its log, and stops it when the loss is not a number."""
 
 import json
 import logging
@@ -13,14 +13,16 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
+from keras_bert.tasks.report_files import BLUE, draw
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
 from keras_bert.training.strategies import worker_suffix
 from keras_bert.training.tensorboard_log import TensorBoardLog
 from keras_bert.training.throughput import ModelFlops, measured_peak
 
 _logger = logging.getLogger(__name__)
+_LOSS = "loss"
 
 # The values in a line of the log that depend on the machine and its load. The other values depend on the run only.
 TIMED = (
@@ -37,10 +39,7 @@ class StepCallback(keras.callbacks.Callback):
 
     Keras counts batches from 0 in each `fit`, and calls once per `steps_per_execution` updates.
 
-    Args:
-        folder: the folder of the run.
-        start_step: the updates made before this `fit`.
-        num_train_steps: the updates of the whole run.
+    `start_step` is the number of updates made before this `fit`, and `num_train_steps` that of the whole run.
     """
 
     def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int):
@@ -104,7 +103,6 @@ class TrainingLog(StepCallback):
         folder, start_step, num_train_steps: as in `StepCallback`.
         batch_size: sequences per update.
         log_steps: number of updates between two lines.
-        gradient_norm: the norm to log.
         tensorboard: a further place for these lines, or None.
         probe: counts the input. None: only sequences are counted.
 
@@ -250,3 +248,37 @@ class StopWhenNotFinite(StepCallback):
             f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. The "
             f"batch is in {', '.join(paths)}; the newest checkpoint is that of step {self._folder.latest_step()}."
         )
+
+
+def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> bool:
+    """Draws the losses of a run on the left axis, and its first other score on the right one, into a PNG file.
+
+    Returns:
+        Whether there was something to draw and matplotlib to do so.
+    """
+    curves: dict[str, list[tuple[int, float]]] = {}  # name -> (step, value)
+    for file, prefix in (("history.jsonl", ""), (EVALUATIONS_FILE, "eval_")):
+        for line in read_history(os.path.join(folder, file)):
+            for name, value in line.items():
+                if name == _LOSS or prefix and name != "step":
+                    curves.setdefault(prefix + name, []).append((line["step"], value))
+    if not curves:
+        return False
+    score = next((name for name in curves if not name.endswith(_LOSS)), None)
+
+    def on(axis):
+        for name, style in ((_LOSS, "-"), (f"eval_{_LOSS}", ".--"), (score, ".:")):
+            if name not in curves:
+                continue
+            place = axis
+            if name == score:
+                place = axis.twinx()
+                place.set_ylabel(score)
+            steps, values = zip(*curves[name], strict=True)
+            place.plot(steps, values, style, color=BLUE, label=name)
+        axis.set_xlabel("step")
+        axis.set_ylabel("loss")
+        axis.grid(alpha=0.3)
+        axis.figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+
+    return draw(path, (7.0, 4.0), on)

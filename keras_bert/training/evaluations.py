@@ -78,17 +78,15 @@ class Evaluations(StepCallback):
             self.evaluations.append({"step": self.step, **finite})
             if not is_chief():
                 return
-            self.before_recording()
+            verdict = self.before_recording()
         append_line(self._path, self.evaluations[-1])
         if self.tensorboard is not None:
             self.tensorboard.write(evaluation_names(finite), self.step)
-        print(f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}{self.verdict()}", file=sys.stderr)
+        print(f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}{verdict}", file=sys.stderr)
 
-    def before_recording(self) -> None:
-        """Called in the process that writes, before the line of the newest evaluation is written."""
-
-    def verdict(self) -> str:
-        """Returns the end of the line that is shown for the newest evaluation."""
+    def before_recording(self) -> str:
+        """Called in the process that writes, before the line of the newest evaluation is written. Returns the end of
+        the line that is shown."""
         return ""
 
 
@@ -150,17 +148,14 @@ class BestModel(Evaluations):
             print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
             self.model.stop_training = True
 
-    def before_recording(self) -> None:
+    def before_recording(self) -> str:
+        if self.best is not self.evaluations[-1]:
+            return f"; the best is that of step {self.best['step']:,}"
         # Weights are written before the line, so a kill in between loses an evaluation, not the weights.
-        if self.best is self.evaluations[-1]:
-            with atomic_file(self._weights_path) as file:
-                weights = enumerate(self._kept_model.weights)
-                write_arrays(file, {str(number): numpy_of(weight) for number, weight in weights})
-
-    def verdict(self) -> str:
-        if self.best is self.evaluations[-1]:
-            return ", the best so far"
-        return f"; the best is that of step {self.best['step']:,}"
+        with atomic_file(self._weights_path) as file:
+            weights = enumerate(self._kept_model.weights)
+            write_arrays(file, {str(number): numpy_of(weight) for number, weight in weights})
+        return ", the best so far"
 
     def restore(self) -> int:
         """Gives the model the best weights, writes `best.json` and returns the step of these weights.

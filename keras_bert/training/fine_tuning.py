@@ -236,9 +236,7 @@ def train_few_shot(
     Such a run takes seconds to minutes, so it writes no checkpoints: after an interruption it starts again.
 
     Args:
-        output_dir: the folder of the run, see `RunFolder`.
         train: `TextExamples` with labels.
-        start: the initial weights.
         options: of these, epochs, batch size, learning rate, maximum length and seed are used.
         model_arguments: the labels.
 

@@ -59,12 +59,10 @@ def load_trained_model(
 
         start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
         model = trained_model(registry.imported(registry.task(kind).model), folder, start)
-    if doc_stride is not None:
-        model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-    if thresholds is not None:
-        model.thresholds = thresholds
-    if decoding is not None:
-        model.decoding = decoding
+    doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
+    for name, value in {"doc_stride": doc_stride, "thresholds": thresholds, "decoding": decoding}.items():
+        if value is not None:
+            setattr(model, name, value)
     return model
 
 

@@ -34,7 +34,6 @@ def predict_answers(
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        examples: the questions.
         questions: the options for questions and contexts.
         tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
             answers, and store it in the run's model folder.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
-from keras_bert.training.callbacks import ProgressLine, StopWhenNotFinite, TrainingLog
+from keras_bert.training.callbacks import ProgressLine, StopWhenNotFinite, TrainingLog, draw_learning_curves
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
     ContinueMetrics,
@@ -23,7 +23,6 @@ from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.input_probe import InputProbe
-from keras_bert.training.learning_curves import draw_learning_curves
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_options import RunOptions
 from keras_bert.training.strategies import is_chief

@@ -103,7 +103,11 @@ class RunFolder:
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
         elif settings is not None:
-            _check_same_settings(self.path, recordable(_read_settings(settings_path)), {"format": _FORMAT, **settings})
+            try:
+                old = read_json_object(settings_path)
+            except InputError as error:
+                raise InputError(f"{str(error).rstrip('.')}. Remove the folder or give another output_dir.") from None
+            _check_same_settings(self.path, recordable(old), {"format": _FORMAT, **settings})
         if settings is not None:
             write_json(settings_path, {"format": _FORMAT, **settings})
 
@@ -371,13 +375,6 @@ def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None
             )
     for name, variable in state.items():
         variable.assign(arrays[name])
-
-
-def _read_settings(path: str) -> dict:
-    try:
-        return read_json_object(path)
-    except InputError as error:
-        raise InputError(f"{str(error).rstrip('.')}. Remove the folder or give another output_dir.") from None
 
 
 def _check_same_settings(path: str, old: dict, new: dict) -> None:

@@ -20,21 +20,15 @@ from keras_bert.training.run_folder import RunFolder
 class StartingPoint:
     """The checkpoint, or the config and vocabulary of a new model, with which a run starts.
 
-    Attributes:
-        config: the config of a new model. With `init_checkpoint` it is not needed, but must agree if given.
-        vocabulary: the vocabulary of a new model. With `init_checkpoint` it is not needed, but must agree if given.
-        init_checkpoint: a checkpoint in any format.
-        do_lower_case: whether text is lower-cased; None for the choice of `init_checkpoint` or else of the config.
-        keep_layers: the numbers of the layers to take from `init_checkpoint`; None for all.
-        new_tokens: tokens to add to the vocabulary of `init_checkpoint`.
+    With `init_checkpoint`, config and vocabulary are not needed, but must agree if given.
     """
 
     config: BertConfig | None = None
     vocabulary: TokenTable | None = None
-    init_checkpoint: str | os.PathLike | None = None
-    do_lower_case: bool | None = None
-    keep_layers: Sequence[int] | None = None
-    new_tokens: Sequence[str] = ()
+    init_checkpoint: str | os.PathLike | None = None  # in any format
+    do_lower_case: bool | None = None  # None for the choice of `init_checkpoint` or else of the config
+    keep_layers: Sequence[int] | None = None  # the numbers of the layers to take from `init_checkpoint`; None for all
+    new_tokens: Sequence[str] = ()  # to add to the vocabulary of `init_checkpoint`
 
     def settings(self, model: Any) -> dict[str, Any]:
         """Returns the settings that `run.json` records about the model that `make` returned."""
@@ -49,9 +43,7 @@ class StartingPoint:
     def make(self, model_class: type, **arguments):
         """Returns a new model, with the weights of the checkpoint if there is one.
 
-        Args:
-            model_class: the class of the model.
-            **arguments: its constructor arguments besides the config.
+        `arguments` are those of its constructor besides the config.
 
         Raises:
             InputError: neither a config nor a checkpoint is given, or config, vocabulary and checkpoint disagree.

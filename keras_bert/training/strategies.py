@@ -211,13 +211,13 @@ def run_in_chief(strategy: Any, function: Callable[[], Any]) -> None:
             function()
         except InputError as error:
             failure = error
+
+    def report() -> None:
+        if failure is not None:
+            raise failure
+
     with strategy.scope():
-        call_in_chief(functools.partial(_raise, failure))
-
-
-def _raise(failure: InputError | None) -> None:
-    if failure is not None:
-        raise failure
+        call_in_chief(report)
 
 
 def _of_all_workers(numbers: list[int]) -> list[int]:

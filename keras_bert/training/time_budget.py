@@ -26,10 +26,8 @@ class TimeBudget(StepCallback):
     Create it after `compile`, with an optimizer whose learning rate is a number, and call `start_at` before each `fit`.
 
     Args:
-        schedule: takes a step and returns a learning rate.
-        num_train_steps: the step at which the schedule ends.
+        schedule: takes a step and returns a learning rate. It ends at `num_train_steps`.
         max_hours: the budget.
-        clock: returns a time in seconds.
     """
 
     def __init__(
