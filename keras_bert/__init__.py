@@ -24,7 +24,7 @@ import ast
 import importlib
 import pathlib
 
-from keras_bert.program import quiet_tensorflow, small_install
+from keras_bert.program import missing_modules, quiet_tensorflow
 
 __version__ = "0.2.0"
 
@@ -39,7 +39,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 quiet_tensorflow.quiet_start_up()
-small_install.explain_left_out_modules()
+missing_modules.explain_left_out_modules()
 
 
 def __getattr__(name: str):

@@ -45,6 +45,6 @@ quickstart_report.py      quickstart: the final tables and the loss curves
 import pathlib
 import sys
 
-from keras_bert.program.hidden_packages import HiddenPackage
+from keras_bert.program.missing_modules import HiddenPackage
 
 sys.meta_path.append(HiddenPackage("data_prep", pathlib.Path(__file__).parent.parent / "data_prep"))

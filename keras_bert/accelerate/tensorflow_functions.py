@@ -66,25 +66,15 @@ def lengths_may_vary() -> bool:
 
 
 def traced_once(function):
-    """Returns `function` as a graph function, whose Python code runs only at its first call.
-
-    Args:
-        function: takes and returns structures of tensors. Other shapes and dtypes trace it again.
-    """
+    """Returns a function of tensors whose Python code runs only for the first tensors of some shapes and dtypes."""
     return tf.function(function, autograph=False)
 
 
 def mean_rows(table, ids):
-    """Returns the mean of some rows of a table for each text; 0 for a text without tokens.
+    """Returns the means `[B, H]` of the rows of a table `[V, H]`, a variable, that the ids of each text name.
 
-    This takes half the time of `keras.ops.segment_sum`, because the rows are not copied first.
-
-    Args:
-        table: a variable `[V, H]`.
-        ids: a RaggedTensor, int32 `[B, None]`.
-
-    Returns:
-        `[B, H]`.
+    The ids are a RaggedTensor, int32 `[B, None]`; without ids the mean is 0. This takes half the time of
+    `keras.ops.segment_sum`, because the rows are not copied first.
     """
     rows = tf.convert_to_tensor(table)
     return tf.sparse.segment_mean(rows, ids.values, ids.value_rowids(), num_segments=ids.nrows())

@@ -17,10 +17,8 @@ def in_groups(compute, vectors, is_token, table, bias, training: bool = False):
 
     Args:
         compute: a function of the arguments below that returns float `[B, V]`; each row depends on one text only.
-        vectors: float `[B, S, E]`.
-        is_token: bool `[B, S]`.
-        table: `[V, E]`.
-        bias: float `[V]`.
+        vectors, is_token: float `[B, S, E]` and bool `[B, S]`.
+        table, bias: float `[V, E]` and `[V]`.
         training: whether a backward pass follows.
     """
 
@@ -36,7 +34,7 @@ def in_groups(compute, vectors, is_token, table, bias, training: bool = False):
     return _grouped(group, vectors, is_token, table, [bias.dtype])[0]
 
 
-def largest_products(vectors, is_token, table, training: bool = False):
+def largest_products(vectors, is_token, table, training: bool):
     """Returns the largest product of the tokens of each text with each row of a table.
 
     The backward pass keeps the token of each of these products instead of all products. Few of their gradients differ

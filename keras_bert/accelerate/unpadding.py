@@ -168,13 +168,5 @@ def _largest(values):
 
 
 def unpack(vectors, flat_indices):
-    """Takes vectors out of packed rows.
-
-    Args:
-        vectors: float `[R, W, H]`.
-        flat_indices: int32 of any shape, indices into the R * W tokens.
-
-    Returns:
-        the shape of `flat_indices`, followed by H.
-    """
+    """Takes vectors out of packed rows `[R, W, H]`; the indices into the R * W tokens are int32 of any shape."""
     return tf.gather(tf.reshape(vectors, [-1, vectors.shape[-1]]), flat_indices)

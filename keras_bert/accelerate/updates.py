@@ -6,8 +6,7 @@ import tensorflow as tf
 def summed_over_devices(gradients) -> list:
     """Returns the sum of each gradient over the devices of the strategy; outside of `strategy.run` they are unchanged.
 
-    Args:
-        gradients: list of tensors or `tf.IndexedSlices`; None stays None.
+    A gradient is a tensor, `tf.IndexedSlices`, or None, which stays None.
     """
     device = tf.distribute.get_replica_context()
     given = [gradient for gradient in gradients if gradient is not None]
@@ -21,10 +20,8 @@ def summed_rows(gradient):
     """Sums the slices of an embedding's gradient that belong to the same row of the table.
 
     The first slice of a row gets the sum, and the others become 0, so the norm of the slices is that of the gradient.
-    16-bit slices become float32: sums would overflow in float16, and stop growing in bfloat16.
-
-    Args:
-        gradient: `tf.IndexedSlices`, or a tensor, which is returned as it is (16 bits as float32).
+    16-bit slices become float32: sums would overflow in float16, and stop growing in bfloat16. So do 16-bit tensors;
+    others are returned as they are.
     """
     gradient = _in_32_bits(gradient)
     if not isinstance(gradient, tf.IndexedSlices):
@@ -68,11 +65,7 @@ def add_gradient(total, gradient):
 
 
 def global_norm(gradients):
-    """Returns the norm of all gradients together, as a float32 scalar (float64 if some gradients are).
-
-    Args:
-        gradients: list of tensors or `tf.IndexedSlices`; None is ignored.
-    """
+    """Returns the norm of all gradients but None together, as a float32 scalar (float64 if some gradients are)."""
     tensors = [_values(summed_rows(gradient)) for gradient in gradients if gradient is not None]
     dtype = tf.float64 if any(tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
     # l2_loss is half the sum of squares, and makes no tensor of the squares.
@@ -86,12 +79,7 @@ def _values(gradient):
 def clip_by_global_norm(gradients, clip_norm: float) -> list:
     """Scales all gradients by one factor so that their common norm is at most `clip_norm`. An infinite norm gives NaN.
 
-    Args:
-        gradients: list of tensors or `tf.IndexedSlices`; None stays None.
-        clip_norm: the largest norm.
-
-    Returns:
-        the list of scaled gradients, their slices summed by `summed_rows`. 16-bit gradients become float32.
+    Slices are summed by `summed_rows`, 16-bit gradients become float32, and None stays None.
     """
     gradients = [summed_rows(gradient) for gradient in gradients]
     tensors = [_values(gradient) for gradient in gradients]

@@ -5,10 +5,11 @@ encoder_base.py        Encoder: the contract and the common code of all encoders
 unpadded_encoder.py    wraps an encoder: computes without padding
 decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
 shown_arguments.py     what methods show that pass arguments on, and the check of unknown options
-base.py                the base class of all models: config, loading, saving, and the parts that a checkpoint lacked
+base.py                the base class of all models: config, loading, saving
+new_parts.py           the parts that a checkpoint lacked, and the warning that they are not trained
 task_model.py          the base class of models with heads: loss as a sum of terms; FeatureModel, for features only
-fit_callbacks.py       what Keras' callbacks need to know of a model
-losses.py              loss terms: a sum and a weight each; metrics that are ratios of such sums
+fit_callbacks.py       what Keras' callbacks and bars need to know of a model
+losses.py              loss terms: a sum and a weight each; metrics that are ratios of such sums; example weights
 distributed_model.py   the training step for several devices and for gradient accumulation
 whole_batch_step.py    the same for losses over all texts of a batch
 jax_model.py           the training step on Keras' JAX backend

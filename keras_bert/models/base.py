@@ -1,96 +1,31 @@
 """`BertModel`: the base class of encoders and task models: config, saving and loading."""
 
 import functools
-import hashlib
 import os
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
 import keras
-import numpy as np
-from keras import ops
 
 from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.config.signature_options import ExportOptions, SignatureOptions
 from keras_bert.models.layer_settings import (
+    LAYER_SETTINGS,
+    NameWithTokenizer,
     check_can_be_written,
     load_lora,
     restore_settings,
     save_lora,
     settings_of,
+    write_file,
 )
+from keras_bert.models.new_parts import NewParts
 from keras_bert.models.shown_arguments import show_arguments, showing, with_constructor_arguments
-from keras_bert.program.atomic_output import atomic_named_file
-from keras_bert.program.errors import InputError, UntrainedWarning
-from keras_bert.program.long_work import shows_progress
+from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import as_tokenizer, find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
-
-
-class NewParts:
-    """The newly initialised parts of a model.
-
-    All of them count as trained as soon as `set_trained` is called or one of their weights has changed. So a custom
-    training loop and `load_weights` are noticed too.
-
-    Args:
-        parts: name of a part -> its Keras variables, which hold their initial values.
-        source: a description of the checkpoint that lacks them, for messages.
-    """
-
-    def __init__(self, parts: Mapping[str, Sequence] | None = None, source: str = ""):
-        self.source = source
-        self.reported: set[str] = set()  # the parts that a warning has named
-        self._parts = dict(parts or {})
-        self._first_values = self._values()
-
-    def untrained(self) -> tuple[str, ...]:
-        """Returns the names of the parts, in order, or an empty tuple if any of them has been trained."""
-        if self._parts and self._values() != self._first_values:
-            self.set_trained()
-        return tuple(self._parts)
-
-    def set_trained(self) -> None:
-        """Marks all parts as trained."""
-        self._parts = {}
-
-    def _values(self) -> str:
-        """Returns the SHA-256 of all weights; a copy of the weights would take as much memory again."""
-        digest = hashlib.sha256()
-        for variables in self._parts.values():
-            for variable in variables:
-                digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
-        return digest.hexdigest()
-
-
-class _NameWithTokenizer(str):
-    """The name of a model in its config, with its tokenizer: `from_config` of this process gives it to the new model.
-
-    In files it is the name alone. They have the vocabulary as an asset.
-    """
-
-    tokenizer: Any = None
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self  # as of other strings
-
-
-def _write_file(write: Callable, path: str | os.PathLike, overwrite: bool, ending: str) -> None:
-    """Calls Keras' `write`: with a temporary name if it may write one local file without a question, else as it is."""
-    name = os.fspath(path)
-    if not name.endswith(ending) or "://" in name or os.path.isdir(name) or (os.path.exists(name) and not overwrite):
-        write(path, overwrite=overwrite)
-        return
-    with atomic_named_file(path) as temporary:
-        write(temporary)
-
-
-# The key of the config with what users have changed in the layers.
-LAYER_SETTINGS = "layer_settings"
-
 
 # jedi, which completes names in Jupyter and in many editors, does not follow `Self`.
 _Model = TypeVar("_Model", bound="BertModel")
@@ -167,7 +102,7 @@ class BertModel(keras.Model):
     def get_config(self) -> dict[str, Any]:
         settings = settings_of(self)
         changes = {LAYER_SETTINGS: settings} if settings else {}
-        name = _NameWithTokenizer(self.name)  # keras.models.clone_model passes on the config only
+        name = NameWithTokenizer(self.name)  # keras.models.clone_model passes on the config only
         name.tokenizer = self.tokenizer
         return {**super().get_config(), "name": name, "config": self.config.to_dict(), **changes}
 
@@ -210,7 +145,7 @@ class BertModel(keras.Model):
             )
         settings_of(self)  # raises before anything is written
         save = functools.partial(super().save, zipped=zipped, **kwargs)
-        _write_file(save, filepath, overwrite, ".keras")
+        write_file(save, filepath, overwrite, ".keras")
 
     def save_weights(
         self, filepath: str | os.PathLike, overwrite: bool = True, max_shard_size: float | None = None
@@ -221,7 +156,7 @@ class BertModel(keras.Model):
             InputError: `filepath` cannot be written.
         """
         save = functools.partial(super().save_weights, max_shard_size=max_shard_size)
-        _write_file(save, filepath, overwrite, ".weights.h5")
+        write_file(save, filepath, overwrite, ".weights.h5")
 
     def quantize(self, mode: Any = None, config: Any = None, filters: Any = None, **kwargs: Any) -> None:
         """As `keras.Model.quantize`, for dense layers: Keras would warn of each layer that it cannot quantise."""
@@ -410,18 +345,7 @@ class BertModel(keras.Model):
         Raises:
             UntrainedWarning: in commands, where this warning is an error.
         """
-        untrained = [part for part in self.new_parts.untrained() if parts is None or part in parts]
-        if not set(untrained) - self.new_parts.reported:
-            return
-        self.new_parts.reported.update(untrained)
-        names = " and ".join(part.removeprefix("encoder/") for part in untrained)
-        warnings.warn(
-            f"This {type(self).__name__} is not trained: {self.new_parts.source} has no {names} for it, so new weights "
-            f"were drawn at random, and {self._random_outputs}. Train it first (fit, or a command with --do_train), or "
-            f"load a checkpoint that has {names}.",
-            UntrainedWarning,
-            stacklevel=3,
-        )
+        self.new_parts.warn(type(self).__name__, self._random_outputs, parts)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         # Checked before `call`: Keras adds several lines to each error that `call` raises.
@@ -462,8 +386,3 @@ class BertModel(keras.Model):
     def _logits_dtype(self) -> str:
         """The dtype of logits and losses: float32, also in mixed precision; float64 in a float64 model."""
         return keras.backend.result_type(self.compute_dtype, "float32")
-
-
-def verbose_of_thread(verbose: Any) -> Any:
-    """Returns `verbose`; for "auto" 0 in other threads than the main one, whose bars of Keras would mix."""
-    return verbose if verbose != "auto" or shows_progress() else 0

@@ -51,10 +51,7 @@ class CrossAttentions(keras.layers.Layer):
 class Decoder:
     """Computes vectors of target tokens, all at once or token by token with a cache; both give the same vectors.
 
-    Args:
-        config: the config of the encoder.
-        layers: the `DecoderLayers`, or a `BertEncoder` whose weights the decoder shares.
-        cross_attentions: the `CrossAttentions`.
+    `layers` are `DecoderLayers`, or a `BertEncoder` whose weights the decoder shares.
     """
 
     def __init__(self, config: BertConfig, layers, cross_attentions: CrossAttentions):
@@ -64,16 +61,12 @@ class Decoder:
         self.pairs = list(zip(blocks, cross, strict=True))
 
     def vectors(self, target_ids, source, source_mask, training=False):
-        """Returns the vectors of all tokens of a target, each computed from the tokens up to itself.
+        """Returns the vectors of all tokens of a target, `[B, T, H]`, each computed from the tokens up to itself.
 
         Args:
             target_ids: int `[B, T]`.
             source: float `[B, S, H]`, the encoder's vectors.
             source_mask: int `[B, S]`, 0 for padding.
-            training: whether to apply dropout.
-
-        Returns:
-            `[B, T, H]`.
         """
         columns = ops.arange(ops.shape(target_ids)[1], dtype="int32")
         hidden = self._embed(target_ids, columns + ops.zeros_like(ops.cast(target_ids, "int32")), training)
@@ -109,8 +102,7 @@ class Decoder:
             ids: int `[B, K]`, the tokens of K targets for each of B sources.
             column: int scalar, their column, from 0.
             cache: what `empty_cache(B * K, length)` or the step before returned.
-            sources: what `read_source` returned for B sources.
-            source_bias: `[B, 1, 1, S]`, see `source_bias`.
+            sources, source_bias: what `read_source` and `source_bias` returned for B sources.
 
         Returns:
             `[B, K, H]`, and the cache with this column.

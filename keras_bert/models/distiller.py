@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from keras_bert.models.encoder_base import ATTENTION_SCORES
-from keras_bert.models.losses import LossTerm
+from keras_bert.models.losses import LossTerm, example_weights
 from keras_bert.models.observed_encoder import observed
-from keras_bert.models.task_model import FeatureModel, example_weights
+from keras_bert.models.task_model import FeatureModel
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import check_number
 from keras_bert.records import features

@@ -14,7 +14,8 @@ from keras_bert.layers.choosing import reads_numbers
 from keras_bert.layers.gathering import flat_indices_of, vectors_at, vectors_at_flat
 from keras_bert.layers.numbered_mask import SequenceNumbers, attention_bias, position_ids
 from keras_bert.layers.text_pooling import pool_tokens
-from keras_bert.models.base import BertModel, verbose_of_thread
+from keras_bert.models.base import BertModel
+from keras_bert.models.fit_callbacks import verbose_of_thread
 from keras_bert.program.errors import InputError
 from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
@@ -32,23 +33,14 @@ FEW_SHAPES = "few_shapes"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokens:
-    """The inputs of an encoder, int32. A family with more inputs adds them in a subclass.
+    """The inputs of an encoder, int32. A family with more inputs adds them in a subclass."""
 
-    Attributes:
-        ids: `[B, S]`.
-        sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
-        segments: `[B, S]`; None in models with fewer than two segments.
-        positions: `[B, S]`, counted from 0; None in encoders without positions.
-        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin; None if rows are not packed.
-        vectors: float `[B, S, E]`, used instead of the token embeddings of `ids`, or None.
-    """
-
-    ids: Any
-    sequences: Any
-    segments: Any
-    positions: Any
-    cls_positions: Any
-    vectors: Any
+    ids: Any  # [B, S]
+    sequences: Any  # [B, S], the number of each token's sequence in its row; 0 for padding
+    segments: Any  # [B, S]; None in models with fewer than two segments
+    positions: Any  # [B, S], counted from 0; None in encoders without positions
+    cls_positions: Any  # [B, K], the columns where the sequences of packed rows begin; None if rows are not packed
+    vectors: Any  # float [B, S, E], used instead of the token embeddings of `ids`, or None
 
 
 class Encoder(BertModel):
@@ -168,11 +160,6 @@ class Encoder(BertModel):
         outputs = {"pooled_output": self.pooler(first_vectors, training=training)}
         return outputs if columns is None else outputs | {"sequence_output": vectors[:, num_first:]}
 
-    def encode_flat(self, inputs: Any, flat_indices: Any, training: bool = False) -> Any:
-        """Returns the vectors of selected tokens; see `vectors_at_flat`."""
-        flat_indices = ops.cast(flat_indices, "int32")
-        return self.run(self.read(inputs), flat_indices=flat_indices, training=training)[0][-1]
-
     def read(self, inputs: Any) -> Tokens:
         """Returns the tokens of a dictionary of features."""
 
@@ -207,11 +194,7 @@ class Encoder(BertModel):
     def block_inputs(self, tokens: Any, kind: Hashable, query_columns: Any = None, training: bool = False) -> tuple:
         """Returns the inputs after `hidden` of the blocks of a kind.
 
-        Args:
-            tokens: what `read` has returned.
-            kind: one of `block_kinds`.
-            query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do.
-            training: whether to apply dropout.
+        `query_columns`, int `[B, F]`, are the columns of the tokens that attend; by default all do.
         """
         query_mask = None if query_columns is None else ops.take_along_axis(tokens.sequences, query_columns, axis=1)
         if not self.output_attentions and reads_numbers(self.blocks[0], tokens.sequences.shape[1], training):
@@ -229,10 +212,8 @@ class Encoder(BertModel):
         """Runs all blocks; the last one only for selected tokens if there are `query_columns` or `flat_indices`.
 
         Args:
-            tokens: what `read` has returned.
             query_columns: int32 `[B, F]`, the columns of the selected tokens.
             flat_indices: int32 `[T]`, indices into the B * S tokens, instead of `query_columns`.
-            training: whether to apply dropout.
 
         Returns:
             the vectors `[B, S, H]` of the embeddings and of all layers, and the attentions of all layers. The last
@@ -314,7 +295,8 @@ class Encoder(BertModel):
         encoder = self._encoder_for(inputs, training)
         if encoder is not self:
             return vectors_at_flat(encoder.encode(inputs, training=training)["sequence_output"], flat_indices)
-        return self.encode_flat(inputs, flat_indices, training=training)
+        flat_indices = ops.cast(flat_indices, "int32")
+        return self.run(self.read(inputs), flat_indices=flat_indices, training=training)[0][-1]
 
     def vectors_to_predict(self, inputs: Any, columns: Any, head: Any, training: bool = False) -> dict[str, Any]:
         """As `vectors_at`, for tokens that `head` predicts. With a second stream, they do not know the tokens."""
@@ -389,12 +371,8 @@ class Encoder(BertModel):
         return super().predict(x, batch_size, verbose_of_thread(verbose), steps, callbacks)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "unpadded": self.unpadded,
-            "output_hidden_states": self.output_hidden_states,
-            "output_attentions": self.output_attentions,
-        }
+        names = ("unpadded", "output_hidden_states", "output_attentions")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def encoder_class(config: BertConfig) -> type:
@@ -403,13 +381,7 @@ def encoder_class(config: BertConfig) -> type:
 
 
 def make_encoder(config: BertConfig, tables_of: Any = None, **arguments: Any) -> Encoder:
-    """Returns a new `Encoder` of the config's family.
-
-    Args:
-        config: the config.
-        tables_of: as for `BertEncoder`. Other encoders than those do not take it.
-        **arguments: keyword arguments of the encoder class, such as `dtype` and `name`.
-    """
+    """Returns a new `Encoder` of the config's family. Only a `BertEncoder` takes `tables_of`."""
     if config.is_language_model:
         raise InputError(
             "A Transformer-XL reads a text from left to right, so it is no encoder for tasks. Use "

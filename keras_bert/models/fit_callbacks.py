@@ -1,4 +1,4 @@
-"""What Keras' callbacks need to know of a task model."""
+"""What Keras' callbacks and bars need to know of a model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.long_work import shows_progress
 
 # A metric whose name ends with one of these is better when it is lower.
 _LESS_IS_BETTER = ("loss", "error", "perplexity", "entropy")
@@ -20,11 +21,8 @@ def callbacks_of(callbacks: Any) -> list:
 def set_directions(callbacks: Any, names: Iterable[str]) -> None:
     """Tells callbacks without a `mode`, such as `EarlyStopping`, whether less or more of a metric is better.
 
-    Keras knows it of the metrics that were given to `compile` only, and raises an error for others.
-
-    Args:
-        callbacks: as for `fit`.
-        names: the metrics that the model reports by itself.
+    Keras knows it of the metrics that were given to `compile` only, and raises an error for others: `names`, which the
+    model reports by itself.
     """
     for callback in callbacks_of(callbacks):
         name = str(getattr(callback, "monitor", "")).removeprefix("val_")
@@ -46,3 +44,8 @@ def check_rate_setter(callbacks: Any, schedule: Any) -> None:
             f"{setter} sets the learning rate, but the optimizer has a schedule, {type(schedule).__name__}. Call "
             "compile with an optimizer that has a number, such as AdamW(5e-5), or leave the callback out."
         )
+
+
+def verbose_of_thread(verbose: Any) -> Any:
+    """Returns `verbose`; for "auto" 0 in other threads than the main one, whose bars of Keras would mix."""
+    return verbose if verbose != "auto" or shows_progress() else 0

@@ -4,15 +4,32 @@ A model's config says how to build it, so these changes are beside it in `.keras
 made again before the weights and the state of the optimizer are loaded.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import keras
 
+from keras_bert.program.atomic_output import atomic_named_file
 from keras_bert.program.errors import InputError
 
+# The key of the config with these settings.
+LAYER_SETTINGS = "layer_settings"
 # The modes of quantisation that need nothing but the weights.
 _MODES = ("int8", "int4", "float8")
+
+
+class NameWithTokenizer(str):
+    """The name of a model in its config, with its tokenizer: `from_config` of this process gives it to the new model.
+
+    In files it is the name alone. They have the vocabulary as an asset.
+    """
+
+    tokenizer: Any = None
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # as of other strings
 
 
 def settings_of(model: keras.Model) -> dict[str, Any]:
@@ -75,31 +92,21 @@ def load_lora(model: keras.Model, store: Any) -> None:
             names = {name: f"{path}/{name}".replace("/", ".") for name in ("_kernel", "lora_kernel_a", "lora_kernel_b")}
             stored = set(store.keys())
             values = {name: store[key][...] for name, key in names.items() if key in stored}
-            layer.load_own_variables = _Loading(layer, values)
+            layer.load_own_variables = functools.partial(_load_once, layer, values)
 
 
-class _Loading:
-    """Loads the weights of one layer with LoRA in the place of its own method, once."""
-
-    def __init__(self, layer, values: Mapping):
-        self._layer, self._values = layer, values
-
-    def __call__(self, store) -> None:
-        layer = self._layer
-        del layer.load_own_variables
-        layer.load_own_variables(store)
-        # Keras has set both matrices to 0, from where no training could move them.
-        layer.lora_kernel_a.assign(keras.initializers.HeUniform()(layer.lora_kernel_a.shape))
-        for name, value in self._values.items():
-            getattr(layer, name).assign(value)
+def _load_once(layer, values: Mapping, store: Any) -> None:
+    """Loads the weights of a layer with LoRA in the place of its own method."""
+    del layer.load_own_variables
+    layer.load_own_variables(store)
+    # Keras has set both matrices to 0, from where no training could move them.
+    layer.lora_kernel_a.assign(keras.initializers.HeUniform()(layer.lora_kernel_a.shape))
+    for name, value in values.items():
+        getattr(layer, name).assign(value)
 
 
 def check_can_be_written(model: keras.Model, how: str) -> None:
-    """Raises `InputError` for a model that Keras has quantised.
-
-    Args:
-        how: what would be written, for the message.
-    """
+    """Raises `InputError` for a model that Keras has quantised; `how` is what would be written, for the message."""
     if any(_mode(layer) for layer in _layers(model).values()):
         raise InputError(
             f"This {type(model).__name__} was quantised by Keras, and {how} holds ordinary weights. Write it before "
@@ -122,8 +129,7 @@ def _quantization(layer) -> dict:
 def _layers(model, into_models: bool = True) -> dict[str, Any]:
     """Returns the layers below a model by their paths, such as `encoder/layer_0`, parents before their parts.
 
-    Args:
-        into_models: whether the layers of a part that is a model itself, such as the encoder, are among them.
+    Without `into_models`, the layers of a part that is a model itself, such as the encoder, are left out.
     """
     found: dict[str, Any] = {}
     seen = {id(model)}
@@ -143,3 +149,13 @@ def _layers(model, into_models: bool = True) -> dict[str, Any]:
 
     visit(model, "")
     return found
+
+
+def write_file(write: Callable, path: str | os.PathLike, overwrite: bool, ending: str) -> None:
+    """Calls Keras' `write`: with a temporary name if it may write one local file without a question, else as it is."""
+    name = os.fspath(path)
+    if not name.endswith(ending) or "://" in name or os.path.isdir(name) or (os.path.exists(name) and not overwrite):
+        write(path, overwrite=overwrite)
+        return
+    with atomic_named_file(path) as temporary:
+        write(temporary)

@@ -1,12 +1,14 @@
-"""Loss terms: a sum and a weight each, divided only after all parts of a batch have been added up."""
+"""Loss terms: a sum and a weight each, divided only after all parts of a batch have been added up. Example weights."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert.layers.choosing import formulas_for
+from keras_bert.records import features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +37,9 @@ class LossTerm:
 
 
 def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossTerm:
-    """Returns the cross-entropy of integer labels as a `LossTerm`.
+    """Returns the cross-entropy of labels `[...]`, int from 0 to C - 1, and logits `[..., C]` as a `LossTerm`.
 
-    Args:
-        logits: float `[..., C]`.
-        labels: int `[...]`, from 0 to C - 1.
-        weights: `[...]`; 1 for every label by default.
+    The weights `[...]` are 1 for every label by default.
     """
     losses = formulas_for(training=True).cross_entropy(logits, labels)
     return weighted_term(name, losses, labels, weights, epsilon)
@@ -49,11 +48,8 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
 def smoothed_cross_entropy_term(name, logits, labels, weights=None, smoothing=0.0) -> LossTerm:
     """Returns the cross-entropy with label smoothing as a `LossTerm`.
 
-    The target distribution gives `1 - smoothing` to the label and spreads `smoothing` evenly over all C classes.
-
-    Args:
-        logits, labels, weights: as for `cross_entropy_term`.
-        smoothing: at least 0 and below 1.
+    The target distribution gives `1 - smoothing` to the label and spreads `smoothing`, at least 0 and below 1, evenly
+    over all C classes. The other arguments are those of `cross_entropy_term`.
 
     Reference: Szegedy et al., 2015, section 7; `label_smoothing` of torch's CrossEntropyLoss.
     """
@@ -73,13 +69,7 @@ def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
 
 
 def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
-    """Returns the binary cross-entropy of independent labels, averaged over the labels, as a `LossTerm`.
-
-    Args:
-        logits: float `[B, C]`.
-        labels: 0 or 1, `[B, C]`.
-        weights: `[B]`; 1 for every example by default.
-    """
+    """Returns the binary cross-entropy of labels `[B, C]`, averaged over the labels, as a `LossTerm`; weights `[B]`."""
     # max(x, 0) - x * y + log(1 + exp(-|x|)) never overflows.
     losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
     return weighted_term(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
@@ -144,3 +134,37 @@ class RatioOfSums(keras.metrics.Metric):
 
     def get_config(self):
         return {**super().get_config(), "empty_value": self.empty_value}
+
+
+def example_weights(x, sample_weight):
+    """Returns the weights `[B]` of a batch's examples, or None if all weights are 1.
+
+    A weight is the product of `sample_weight`, as given to `fit`, and of two optional features: `example_weights`, and
+    `is_real_example`, which is 0 for examples that only fill up the last batch, as in Google's records.
+    """
+    found = [] if sample_weight is None else [sample_weight]
+    if isinstance(x, Mapping):
+        found += [x[name] for name in (features.IS_REAL_EXAMPLE, features.EXAMPLE_WEIGHTS) if name in x]
+    weights = None
+    for values in found:
+        values = ops.reshape(ops.cast(values, "float32"), (-1,))
+        weights = values if weights is None else weights * values
+    return weights
+
+
+def with_weights(x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Returns the features and the weights; the weights are among the features if the labels are: Keras drops them."""
+    if y is not None or not isinstance(x, Mapping) or sample_weight is None:
+        return x, sample_weight
+    return {**x, features.EXAMPLE_WEIGHTS: ops.convert_to_numpy(sample_weight)}, None
+
+
+def without_weights(x: Mapping) -> dict:
+    return {name: values for name, values in x.items() if name != features.EXAMPLE_WEIGHTS}
+
+
+def compared_parts(x: Any, y: Any, y_pred: Any, sample_weight: Any) -> tuple:
+    """Returns the arguments of `loss_term`; those of `loss_terms` are given."""
+    labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
+    numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
+    return y_pred, labels, numbers, example_weights(x, sample_weight)

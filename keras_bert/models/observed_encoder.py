@@ -8,13 +8,8 @@ from keras_bert.layers.gathering import vectors_at
 
 
 @contextlib.contextmanager
-def observed(encoder, with_scores: bool = False) -> Iterator["ObservedEncoder"]:
-    """A context in which the encoder computes all tokens, and the yielded object keeps what its layers computed.
-
-    Args:
-        encoder: an `Encoder`.
-        with_scores: whether to keep the attention scores too.
-    """
+def observed(encoder, with_scores: bool) -> Iterator["ObservedEncoder"]:
+    """A context in which the encoder computes all tokens, and the yielded object keeps what its layers computed."""
     encoder.observer = ObservedEncoder(encoder, with_scores)
     try:
         yield encoder.observer

@@ -15,11 +15,17 @@ from typing import Any
 import keras
 
 from keras_bert.accelerate.backend import on_tensorflow
-from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
-from keras_bert.models.base import BertModel, verbose_of_thread
-from keras_bert.models.fit_callbacks import check_rate_setter, set_directions
-from keras_bert.models.losses import LossTerm, RatioOfSums
+from keras_bert.models.base import BertModel
+from keras_bert.models.fit_callbacks import check_rate_setter, set_directions, verbose_of_thread
+from keras_bert.models.losses import (
+    LossTerm,
+    RatioOfSums,
+    compared_parts,
+    example_weights,
+    with_weights,
+    without_weights,
+)
 from keras_bert.models.shown_arguments import check_options
 from keras_bert.optimization import FOR_ONE_FIT, OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
@@ -29,17 +35,16 @@ from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
 
 if on_tensorflow():
-    from keras_bert.models import distributed_model
+    from keras_bert.models.distributed_model import DistributedModel as ModelOnBackend
 else:
-    from keras_bert.accelerate.jax_devices import divided_among_devices
-    from keras_bert.models import jax_model
+    from keras_bert.models.jax_model import JaxModel as ModelOnBackend  # type: ignore
 
 
 # `fit` of Keras gives this to `evaluate`.
 OF_KERAS = "_use_cached_eval_dataset"
 
 
-class TaskModel(BertModel):
+class TaskModel(ModelOnBackend, BertModel):
     """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
 
     These three are those of `FeatureModel` and of `tasks.text_model.TextModel`.
@@ -227,9 +232,6 @@ class TaskModel(BertModel):
         """Returns the outputs for features; `options` are those of `keras.Model.predict`."""
         return super().predict(self._shared_by_workers(x), verbose=verbose_of_thread(verbose), **options)
 
-    def _shared_by_workers(self, x):
-        return distributed_model.shared_by_workers(self, x) if on_tensorflow() else x
-
     def before_fit(self, arguments: Mapping[str, Any]) -> None:
         """Prepares the updates of one `fit` on features; `arguments` are those of `keras.Model.fit`.
 
@@ -273,39 +275,7 @@ class TaskModel(BertModel):
 
     def make_train_function(self, force: bool = False) -> Any:
         self.training_begins()  # Keras calls this when `fit` or `train_on_batch` begins
-        if not on_tensorflow():
-            return super().make_train_function(force)
-        forget_stale_steps(self)
-        return distributed_model.train_function(self, super().make_train_function, force)
-
-    if on_tensorflow():
-
-        def make_test_function(self, force: bool = False) -> Any:
-            return distributed_model.test_function(self, super().make_test_function, force)
-
-        def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-            distributed_model.build_metrics(self, iterator, data_batch)
-
-    else:
-
-        def train_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
-            return jax_model.train_step(self, super().train_step, state, data)
-
-        def test_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
-            return super().test_step(state, divided_among_devices(data))
-
-        def predict_step(self, state: tuple, data: Any) -> tuple[Any, list]:
-            return super().predict_step(state, divided_among_devices(data))
-
-        def _get_jax_state(self, purge_model_variables: bool = False, **names: bool) -> tuple:
-            return jax_model.state_for_step(self, super()._get_jax_state, purge_model_variables, **names)
-
-        def jax_state_sync(self) -> None:
-            if not jax_model.has_lost_state(self):  # Keras' error about it would hide why the step failed
-                super().jax_state_sync()
-
-        def held_values(self) -> dict[int, Any]:
-            return jax_model.held_values(self)
+        return super().make_train_function(force)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms of the loss, weighted means, named as in `loss_names`; see also `trained_loss_terms`.
@@ -336,7 +306,7 @@ class TaskModel(BertModel):
         if self.counts_weights or sample_weight is None and features.EXAMPLE_WEIGHTS not in x:
             return terms
         # Of these terms only the weights are used. TensorFlow prunes the rest.
-        counts = self.loss_terms(_without_weights(x), y, y_pred, None)
+        counts = self.loss_terms(without_weights(x), y, y_pred, None)
         pairs = zip(terms, counts, strict=True)
         return [dataclasses.replace(term, weight=counted.weight) for term, counted in pairs]
 
@@ -344,7 +314,7 @@ class TaskModel(BertModel):
         """Returns the metric terms as training reports them; see `counts_weights`."""
         if self.counts_weights:
             return self.metric_terms(x, y, y_pred, sample_weight)
-        return self.metric_terms(_without_weights(x), y, y_pred, None)
+        return self.metric_terms(without_weights(x), y, y_pred, None)
 
     def metric_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms that are reported but not optimised, named as in `metric_names`."""
@@ -415,13 +385,6 @@ class FeatureModel(TaskModel):
         return x
 
 
-def with_weights(x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """Returns the features and the weights; the weights are among the features if the labels are: Keras drops them."""
-    if y is not None or not isinstance(x, Mapping) or sample_weight is None:
-        return x, sample_weight
-    return {**x, features.EXAMPLE_WEIGHTS: keras.ops.convert_to_numpy(sample_weight)}, None
-
-
 def labels_of(model: Any, x: Any, y: Any) -> Any:
     """Returns the labels: `y`, or the feature `label_ids`. Raises `InputError` without labels."""
     if y is None and isinstance(x, Mapping):
@@ -432,30 +395,3 @@ def labels_of(model: Any, x: Any, y: Any) -> Any:
             f"{features.LABEL_IDS}. Received no labels."
         )
     return y
-
-
-def compared_parts(x: Any, y: Any, y_pred: Any, sample_weight: Any) -> tuple:
-    """Returns the arguments of `loss_term`; those of `loss_terms` are given."""
-    labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
-    numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
-    return y_pred, labels, numbers, example_weights(x, sample_weight)
-
-
-def _without_weights(x):
-    return {name: values for name, values in x.items() if name != features.EXAMPLE_WEIGHTS}
-
-
-def example_weights(x, sample_weight):
-    """Returns the weights `[B]` of a batch's examples, or None if all weights are 1.
-
-    A weight is the product of `sample_weight`, as given to `fit`, and of two optional features: `example_weights`, and
-    `is_real_example`, which is 0 for examples that only fill up the last batch, as in Google's records.
-    """
-    found = [] if sample_weight is None else [sample_weight]
-    if isinstance(x, Mapping):
-        found += [x[name] for name in (features.IS_REAL_EXAMPLE, features.EXAMPLE_WEIGHTS) if name in x]
-    weights = None
-    for values in found:
-        values = keras.ops.reshape(keras.ops.cast(values, "float32"), (-1,))
-        weights = values if weights is None else weights * values
-    return weights

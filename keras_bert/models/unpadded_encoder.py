@@ -10,12 +10,10 @@ from keras_bert.records import features
 class UnpaddedEncoder:
     """Packs a batch into fewer rows, runs an encoder on them, and unpacks the vectors. For inference on TensorFlow.
 
-    Args:
-        encoder: an `Encoder` that supports packing.
-        few_shapes: whether to round the number and the length of the packed rows up, see `pack_rows`.
+    The encoder must support packing. For `few_shapes` see `pack_rows`.
     """
 
-    def __init__(self, encoder, few_shapes: bool = False):
+    def __init__(self, encoder, few_shapes: bool):
         self._encoder = encoder
         self._few_shapes = few_shapes
 

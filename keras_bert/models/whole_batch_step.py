@@ -16,18 +16,13 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.updates import add_gradient, dense_gradient
-from keras_bert.models.distributed_model import BatchParts, seed_states, seeds_of_part
-from keras_bert.models.task_model import compared_parts
+from keras_bert.models.distributed_model import BatchParts, apply_gradients, seed_states, seeds_of_part
+from keras_bert.models.losses import compared_parts
 from keras_bert.records import features
 
 
 def cached_step(model, data) -> None:
-    """Runs one training step on this device's share of a batch; see the module.
-
-    Args:
-        model: a `TaskModel` that `compares_batch`, in the scope of its strategy.
-        data: features, or features and labels, or those and the weights of the examples.
-    """
+    """Runs one training step of a model that `compares_batch` on this device's share of a batch; see the module."""
     device = tf.distribute.get_replica_context()
     parts = BatchParts(data, model.gradient_accumulation_steps)
     first_number = device.replica_id_in_sync_group * parts.count
@@ -67,8 +62,7 @@ def cached_step(model, data) -> None:
         gradients = [one for one, is_used in zip(gradients, model._is_used, strict=True) if is_used]
     _report(model, device, term)
     gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    used = zip(model.trainable_variables, model._is_used, strict=True)
-    model.optimizer.apply(gradients, [variable for variable, is_used in used if is_used])
+    apply_gradients(model, gradients)
 
 
 def _vectors_of_parts(model, parts, data, vectors_of):
@@ -82,7 +76,7 @@ def _vectors_of_parts(model, parts, data, vectors_of):
 
 
 def evaluation_step(model, data) -> None:
-    """Reports the loss of a batch that is divided among the devices; the arguments are those of `cached_step`."""
+    """Reports the loss of a batch that is divided among the devices."""
     device = tf.distribute.get_replica_context()
     x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
     _report(model, device, model.loss_term(*_gathered_batch(device, data, model(x, training=False))))

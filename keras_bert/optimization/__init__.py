@@ -8,7 +8,7 @@ schedules.py      learning rate schedules: warm-up and decay
 stable_adamw.py   AdamW whose update is clipped for each variable
 """
 
-from keras_bert.optimization.adamw import AdamW, rate_multipliers
+from keras_bert.optimization.adamw import AdamW
 from keras_bert.optimization.lamb import LAMB
 from keras_bert.optimization.muon import Muon
 from keras_bert.optimization.schedules import (
@@ -38,5 +38,4 @@ __all__ = [
     "WarmupLinearDecay",
     "WarmupPolynomialDecay",
     "WarmupTrapezoid",
-    "rate_multipliers",
 ]

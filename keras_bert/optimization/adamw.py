@@ -127,11 +127,7 @@ class AdamW(MomentOptimizer):
         return decay, rate, epsilon
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "bias_correction": self.bias_correction,
-            "layer_decay": self.layer_decay,
-        }
+        return {**super().get_config(), "bias_correction": self.bias_correction, "layer_decay": self.layer_decay}
 
 
 def is_in_layer(path: str) -> bool:

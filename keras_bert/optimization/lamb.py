@@ -54,29 +54,23 @@ class LAMB(MomentOptimizer):
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        dtype = self._momentums[self._get_variable_index(variable)].dtype
-        corrections = self._once_per_update(dtype, lambda: self._corrections(dtype))
-        with computed_after(gradient):
-            self._update(gradient, variable, learning_rate, *corrections)
-
-    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
         dtype = self._momentums[index].dtype
-        if updates:
-            gradient = updates.dense_gradient(gradient)
-        gradient = ops.cast(gradient, dtype)
-        momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
-        velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
-        self.assign(self._momentums[index], momentum)
-        self.assign(self._velocities[index], velocity)
-        update = momentum / correction_1 / (ops.sqrt(velocity / correction_2) + self.epsilon)
-        rate = ops.cast(learning_rate, dtype)
-        if not self._is_excluded[index]:
-            weights = ops.cast(ops.convert_to_tensor(variable), dtype)
-            if self.weight_decay:
-                update = update + self.weight_decay * weights
-            rate = rate * _trust_ratio(weights, update)
-        self._subtract(variable, rate * update)
+        correction_1, correction_2 = self._once_per_update(dtype, lambda: self._corrections(dtype))
+        with computed_after(gradient):
+            gradient = ops.cast(updates.dense_gradient(gradient) if updates else gradient, dtype)
+            momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
+            velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
+            self.assign(self._momentums[index], momentum)
+            self.assign(self._velocities[index], velocity)
+            update = momentum / correction_1 / (ops.sqrt(velocity / correction_2) + self.epsilon)
+            rate = ops.cast(learning_rate, dtype)
+            if not self._is_excluded[index]:
+                weights = ops.cast(ops.convert_to_tensor(variable), dtype)
+                if self.weight_decay:
+                    update = update + self.weight_decay * weights
+                rate = rate * _trust_ratio(weights, update)
+            self._subtract(variable, rate * update)
 
     def _corrections(self, dtype):
         """Returns `1 - beta^t` for both moments: the total weight of all gradients in the averages m and v."""

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +24,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     LayerNorm, biases and the variables named in `exclude_from_weight_decay` have no weight decay.
 
     For 16-bit weights, moments, averages, sums and the update are float32; only the new weight is rounded. In bfloat16,
-    0.999 would be 1, and in float16 squares of gradients would be 0.
-
-    Args:
-        learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
-        weight_decay: the decay; 0 for none.
-        beta_1, beta_2, epsilon: the constants of Adam.
-        global_clipnorm: the largest norm of all gradients together; None for no clipping.
-        **kwargs: further arguments of Keras optimisers.
+    0.999 would be 1, and in float16 squares of gradients would be 0. The arguments are those of `AdamW`.
     """
 
     # Whether the slices of an embedding's gradient are summed before clipping. Keras' optimisers do not sum them.
@@ -89,7 +83,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         """Does nothing: the decay is a term of `update_step`."""
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        self._update_cache = _Cache()
+        self._update_cache = types.SimpleNamespace(values={})  # Keras would track and save a dictionary
         try:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
         finally:
@@ -109,7 +103,12 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         Otherwise the graph would compute values that depend on the step alone once for each variable. Each operation
         adds to the time before the first step.
         """
-        return make() if self._update_cache is None else self._update_cache.get(key, make)
+        if self._update_cache is None:
+            return make()
+        values = self._update_cache.values
+        if key not in values:
+            values[key] = make()
+        return values[key]
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         if updates and self.sums_devices:
@@ -169,18 +168,6 @@ class MomentOptimizer(keras.optimizers.Optimizer):
 def is_excluded(path: str) -> bool:
     """Returns whether a variable has no weight decay: "encoder/layer_0/attention/query/bias" -> True."""
     return _EXCLUDED.search(path) is not None
-
-
-class _Cache:
-    """A dictionary that Keras does not track and save as an attribute of the optimiser."""
-
-    def __init__(self):
-        self._values = {}
-
-    def get(self, key, make):
-        if key not in self._values:
-            self._values[key] = make()
-        return self._values[key]
 
 
 def computed_after(gradient):

@@ -4,6 +4,7 @@
 rate of 0.
 """
 
+import inspect
 import math
 from typing import Any
 
@@ -54,11 +55,8 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return int(step) >= self.num_train_steps and float(self(step)) == 0.0
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "peak": self.peak,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-        }
+        # The arguments of the constructor, which are attributes.
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def _share_done(self, step):
         """Returns the fraction of the run, warm-up included, that is over: 0 to 1."""
@@ -141,9 +139,6 @@ class WarmupPolynomialDecay(WarmupSchedule):
     def after_warmup(self, step: Any) -> Any:
         return self.end_rate + (self.peak - self.end_rate) * ops.power(1.0 - self._share_done(step), self.power)
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "power": self.power, "end_rate": self.end_rate}
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupCosineDecay(WarmupSchedule):
@@ -194,9 +189,6 @@ class WarmupTrapezoid(WarmupSchedule):
     def after_warmup(self, step: Any) -> Any:
         left = ops.maximum(self.num_train_steps - step, 0.0)
         return self.peak * (ops.minimum(left, self.num_decay_steps) / self.num_decay_steps)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_decay_steps": self.num_decay_steps}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

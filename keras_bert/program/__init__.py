@@ -3,8 +3,7 @@
 command_line.py         imports extensions, parses flags, runs a command, returns its exit code
 options.py              declares options with bounds and help texts, and checks values
 option_flags.py         makes flags of the fields of a dataclass, and the dataclass of the flags
-hidden_packages.py      says which folder of somebody else hides a package of this project
-small_install.py        says what the small install, which runs exports, leaves out
+missing_modules.py      says why a module of this project is not found: hidden, or not in the small install
 errors.py               InputError: an error that the user can correct
 printing.py             makes text safe to show: control characters, long lines, secrets in URLs, Markdown, HTML
 atomic_output.py        writes a file or folder completely or not at all

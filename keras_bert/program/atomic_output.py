@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import types
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
@@ -120,10 +121,6 @@ def temporary_folder(path: str | os.PathLike, mode: int = 0o777) -> Iterator[str
     Its name starts with a dot and is not a number, so TF Serving never takes it for a version. A process that is killed
     leaves it behind; the next one that writes `path`, or another version beside it, removes it.
 
-    Args:
-        path: the output.
-        mode: the permissions of the temporary folder, as for `os.mkdir`.
-
     Raises:
         InputError: the folder cannot be written, or the disk is full.
     """
@@ -143,23 +140,13 @@ def temporary_folder(path: str | os.PathLike, mode: int = 0o777) -> Iterator[str
 def save_array(file: str | IO[bytes], array: Any) -> None:
     """Writes an array as `numpy.save` does, and raises the system's error if the disk is full.
 
-    `numpy.save` writes to open files of the system with C's functions, and ignores the error of the last 4 KB.
-
-    Args:
-        file: the path of a new file, or a binary file that is open for writing.
-        array: numbers, truth values or strings.
+    `numpy.save` writes to open files of the system with C's functions, and ignores the error of the last 4 KB. `file`
+    is the path of a new file, or a binary file that is open for writing.
     """
     import numpy as np
 
     with open(file, "wb") if isinstance(file, str) else contextlib.nullcontext(file) as opened:
-        np.save(_OnlyWrites(opened), array, allow_pickle=False)
-
-
-class _OnlyWrites:
-    """A file for NumPy that is not one of the system."""
-
-    def __init__(self, file: IO[bytes]):
-        self.write = file.write
+        np.save(types.SimpleNamespace(write=opened.write), array, allow_pickle=False)  # no file of the system
 
 
 def publish_folder(temporary: str, path: str | os.PathLike) -> None:

@@ -99,13 +99,7 @@ def _ended_by_closed_pipes() -> Iterator[None]:
         signal.signal(signal.SIGPIPE, before)
 
 
-def _run(
-    main: Callable[..., None],
-    define_flags: Callable[[], None],
-    passes_on: bool,
-    arguments: Sequence[str],
-    repeated: str,
-) -> None:
+def _run(main: Callable, define_flags: Callable, passes_on: bool, arguments: Sequence[str], repeated: str) -> None:
     flags_of_others = set(flags.FLAGS)
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
@@ -174,15 +168,12 @@ def _missing_tensorflow(error: Exception) -> str | None:
 
 
 def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:
-    """Refuses flags on the command line that would have no effect.
+    """Raises `InputError` if some of these flags are on the command line, and have no effect.
 
     Args:
         has_effect: whether the flags have an effect; any value that can be tested for truth.
         where: the reason if they have none, such as "without --output_dir". It ends the message.
         names: names of the flags. Flags that are not on the command line are ignored.
-
-    Raises:
-        InputError: `has_effect` is false and some of the flags are on the command line.
     """
     present = [f"--{name}" for name in names if flags.FLAGS[name].present]
     if present and not has_effect:

@@ -44,12 +44,7 @@ def check_no_pointer(path: str, content: bytes, what: str) -> None:
 
 
 def inside(folder: str | os.PathLike, name: str, where: str) -> str:
-    """Returns the path of a file or folder inside `folder`, whose name comes from a file.
-
-    Args:
-        folder: the folder of the model.
-        name: the name, relative to `folder`; "" is the folder itself.
-        where: the file that has the name, for the error message.
+    """Returns the path of a file or folder inside the folder of a model, whose name comes from a file, `where`.
 
     Raises:
         InputError: the name is absolute or has "..", or one of its parts is a link, and so it leads out of the folder.

@@ -29,9 +29,7 @@ class KnownKeys:
     def check(self, values: Mapping[str, Any], where: str) -> None:
         """Raises `InputError` if a key is unknown or has a value that is not supported. A null counts as missing.
 
-        Args:
-            values: the content of the file, or of a part of it.
-            where: the name of the source, with which messages begin.
+        Messages begin with `where`, the name of the source.
         """
         self._check_known(values, where)
         unknown = self.unknown(values)

@@ -31,11 +31,7 @@ def write_json(path: str | os.PathLike, values: Any, indent: int = 2) -> None:
 
 
 def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns the JSON object that a file holds.
-
-    Raises:
-        InputError: as `read_json`, or the value is not an object.
-    """
+    """Returns the JSON object that a file holds. Raises `InputError` as `read_json`, or if it is no object."""
     return parse_json_object(read_small_file(path), os.fspath(path))
 
 
@@ -49,11 +45,7 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def parse_small_json(content: bytes | str, where: str) -> Any:
-    """As `parse_json_line`, for files of models.
-
-    Raises:
-        InputError: as `parse_json_line`, or a string has half of a surrogate pair.
-    """
+    """As `parse_json_line`, for files of models. Half of a surrogate pair in a string raises `InputError` too."""
     values = parse_json_line(content, where)
     if _HALF_PAIR.search(content if isinstance(content, bytes) else content.encode("utf-8", "replace")):
         try:
@@ -70,8 +62,7 @@ def parse_small_json(content: bytes | str, where: str) -> Any:
 def parse_json_line(content: bytes | str, where: str) -> Any:
     """As `parse_json`, for texts whose values must fit in memory many times over: a line of a file.
 
-    Raises:
-        InputError: as `parse_json`, or there are more than four million values.
+    More than four million values raise `InputError` too.
     """
     # Each value has a comma or a colon before it, or is the first in its list. Marks in texts are counted too.
     num_values = sum(map(content.count, b",:[" if isinstance(content, bytes) else ",:["))

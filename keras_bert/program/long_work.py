@@ -21,39 +21,28 @@ def long_work(what: str) -> Iterator[None]:
     In other threads than the main one nothing is printed.
 
     In a block within a block the inner work is shown behind the outer: `exporting to served: checking it (20 s)`.
-
-    Args:
-        what: the work, such as "exporting to served".
     """
     if not shows_progress():
         yield
         return
-    _stack.append(what)
-    if len(_stack) > 1:
-        try:
-            yield
-        finally:
-            _stack.pop()
-        return
     is_done = threading.Event()
-    thread = threading.Thread(target=_print_lines, args=(_stack, is_done), daemon=True)
-    thread.start()
+    thread = None if _stack else threading.Thread(target=_print_lines, args=(is_done,), daemon=True)
+    _stack.append(what)
+    if thread:
+        thread.start()
     try:
         yield
     finally:
-        is_done.set()
-        thread.join()
+        if thread:
+            is_done.set()
+            thread.join()
         _stack.pop()
 
 
 def progress_bar(
     iterable: Iterable | None = None, *, total: int | None = None, initial: int = 0, **options: Any
 ) -> Any:
-    """Returns a bar of tqdm; in other threads than the main one, an object that is used like it and shows nothing.
-
-    Args:
-        iterable, total, initial, options: as for `tqdm.tqdm`.
-    """
+    """Returns a bar of tqdm; in other threads than the main one, an object that is used like it and shows nothing."""
     if not shows_progress():
         return _HiddenBar(iterable or (), total, initial)
     from tqdm import tqdm
@@ -91,7 +80,7 @@ def shows_progress() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _print_lines(stack: list[str], is_done: threading.Event) -> None:
+def _print_lines(is_done: threading.Event) -> None:
     start = time.monotonic()
     while not is_done.wait(SECONDS_BETWEEN_LINES):
-        print(f"{': '.join(stack)} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
+        print(f"{': '.join(_stack)} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)

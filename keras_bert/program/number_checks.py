@@ -6,15 +6,12 @@ from keras_bert.program.errors import InputError
 
 
 def check_numbers(values: np.ndarray, unit: str = "text", splits: np.ndarray | None = None) -> None:
-    """Checks that all outputs of a model are finite numbers: no score, answer or search is made from others.
+    """Raises `InputError` if an output of a model is NaN or infinite: no score, answer or search is made from it.
 
     Args:
         values: `(N, ...)`; other types than floats pass.
         unit: the name of an entry of the first axis in the message, such as "row".
         splits: int `(rows + 1,)`: the entries `splits[r]:splits[r + 1]` belong to row r. None: each is a row.
-
-    Raises:
-        InputError: a value is NaN or infinite.
     """
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import math
 import numbers
+import operator
 import reprlib
 import types
 import typing
@@ -53,8 +54,7 @@ class Allowed:
         """Returns the values in words, such as "a whole number of at least 1"."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        words = {"of at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
-        bounds = " and ".join(f"{word} {_written(bound)}" for word, bound in words.items() if bound is not None)
+        bounds = " and ".join(f"{words} {_written(bound)}" for words, bound, _ in self._bounds())
         noun = _NOUNS[self.kind]
         kind = noun if self.kind is bool else f"a list of {noun}s" if self.is_list else f"a {noun}"
         return f"{kind} {bounds}".strip()
@@ -70,15 +70,14 @@ class Allowed:
         if self.kind not in (int, float):
             return isinstance(value, self.kind)
         is_number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
-        return (
-            is_number
-            and not isinstance(value, bool)
-            and -math.inf < value < math.inf
-            and (self.at_least is None or value >= self.at_least)
-            and (self.at_most is None or value <= self.at_most)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-        )
+        if not is_number or isinstance(value, bool) or not -math.inf < value < math.inf:
+            return False
+        return all(is_within(value, bound) for _, bound, is_within in self._bounds())
+
+    def _bounds(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
+        found = [("of at least", self.at_least, operator.ge), ("above", self.above, operator.gt)]
+        found += [("at most", self.at_most, operator.le), ("below", self.below, operator.lt)]
+        return [(words, bound, is_within) for words, bound, is_within in found if bound is not None]
 
     def checked(self, name: str, value: Any) -> Any:
         """Returns an allowed value; numbers of NumPy, which JSON does not have, become Python's.

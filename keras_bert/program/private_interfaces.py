@@ -43,14 +43,7 @@ ATTRIBUTES = {
 
 
 def private(path: str) -> Any:
-    """Returns a private function or object of Keras or TensorFlow.
-
-    Args:
-        path: a key of `FUNCTIONS`.
-
-    Raises:
-        InputError: the installed version does not have it.
-    """
+    """Returns what a key of `FUNCTIONS` names. Raises `InputError` if the installed version does not have it."""
     use = FUNCTIONS[path]
     module, _, name = path.rpartition(".")
     try:

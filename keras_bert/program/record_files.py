@@ -39,7 +39,7 @@ def detect_compression(path: str | os.PathLike) -> str:
         InputError: the file cannot be read.
     """
     with _open(os.fspath(path)) as file:
-        return _compression(_read_start(file, os.fspath(path)))
+        return _compression(file, os.fspath(path))
 
 
 def iterate_records(
@@ -79,9 +79,8 @@ def record_offsets(
     """Counts the records of a file. In a plain local file it reads only their lengths.
 
     Args:
-        path: as in `iterate_records`.
+        path, on_progress: as in `iterate_records`.
         every: number of records between two offsets.
-        on_progress: as in `iterate_records`.
 
     Returns:
         the number of records, and the offsets in bytes of the records 0, `every`, 2 * `every`, ... in the uncompressed
@@ -124,38 +123,26 @@ def _open(path: str) -> BinaryIO:
         raise InputError(f"Cannot read {path}: {getattr(error, 'message', error)}") from None
 
 
-def _read_start(file: BinaryIO, path: str) -> bytes:
+def _compression(file: BinaryIO, path: str) -> str:
     try:
-        return file.read(len(_ZSTD_MAGIC))
+        start = file.read(len(_ZSTD_MAGIC))
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}") from None
-
-
-def _compression(start: bytes) -> str:
-    if start.startswith(_GZIP_MAGIC):
-        return "GZIP"
-    return "ZSTD" if start == _ZSTD_MAGIC else ""
+    return "GZIP" if start.startswith(_GZIP_MAGIC) else "ZSTD" if start == _ZSTD_MAGIC else ""
 
 
 class _RecordReader:
     """Reads or skips the records of an open file in order.
 
-    Args:
-        raw_file: the open file.
-        path: its name, for error messages.
-        on_progress: as in `iterate_records`.
-        number, position: the number of records to skip, and the offset where they end in the uncompressed file.
-
-    Attributes:
-        number: the number of records read or skipped so far.
-        position: the offset where they end in the uncompressed file.
+    `number` is that of the records read or skipped so far, and `position` the offset where they end in the uncompressed
+    file. The arguments of these names say where to begin.
     """
 
     def __init__(
         self, raw_file: BinaryIO, path: str, on_progress: Callable[[int], None], number: int = 0, position: int = 0
     ):
         self._raw_file, self._path = raw_file, path
-        self._compression = _compression(_read_start(raw_file, path))
+        self._compression = _compression(raw_file, path)
         self._is_plain_and_local = isinstance(raw_file, io.RawIOBase) and not self._compression
         self._on_progress, self._num_reported = on_progress, 0
         self.number, self.position = number, position
@@ -269,9 +256,8 @@ class _RecordReader:
 
     def _where(self) -> str:
         """Returns the path and the number of the current record, counted from 1."""
-        return f"{self._path}: record {self.number + 1}" + (
-            "" if self._compression else f" (at byte {self.position:,})"
-        )
+        place = "" if self._compression else f" (at byte {self.position:,})"
+        return f"{self._path}: record {self.number + 1}{place}"
 
 
 class _Decompressed(io.RawIOBase):
@@ -293,9 +279,8 @@ class _Decompressed(io.RawIOBase):
             try:
                 import zstandard
             except ImportError:
-                raise InputError(
-                    f"{path} is compressed with zstd, which needs a package: pip install zstandard"
-                ) from None
+                advice = "which needs a package: pip install zstandard"
+                raise InputError(f"{path} is compressed with zstd, {advice}") from None
             self._new_decompressor = zstandard.ZstdDecompressor().decompressobj
             self._error = zstandard.ZstdError
         self._decompressor = None

@@ -40,9 +40,7 @@ REMOVED_FLAGS: dict[str, str] = {
 def instead_of(command: str, flag: str) -> str | None:
     """Returns what a user of a flag that went should do, or None if the command never had the flag.
 
-    Args:
-        command: the name of the command's file, without ".py".
-        flag: the name of the flag as typed, without dashes: `noexplain` counts as `explain`.
+    The flag is given as typed, without dashes: `noexplain` counts as `explain`.
     """
     for name in (flag, flag.removeprefix("no")):
         if sentence := REMOVED_FLAGS.get(f"{command} --{name}"):

@@ -21,14 +21,7 @@ _BYTES_AT_ONCE = 1 << 26
 
 
 class TableParts:
-    """The parts of a table in a folder.
-
-    Args:
-        folder: an empty or missing folder, or one with parts.
-        num_rows: the number of rows of the table.
-        rows_per_part: the number of rows of each part but the last.
-        format: "arrow" or "parquet".
-    """
+    """The parts of a table in a folder, which is empty or missing or has parts; `format` is "arrow" or "parquet"."""
 
     def __init__(self, folder: str, num_rows: int, rows_per_part: int, format: str):
         self.folder, self.num_rows, self.rows_per_part, self.format = folder, num_rows, rows_per_part, format

@@ -76,9 +76,7 @@ def _has_text(value: Any) -> bool:
 
 
 def iterate_column(values: Any, name: str) -> Iterator:
-    """Yields the values of a column as Python values, one at a time; bytes become `str`.
-
-    Args: as for `checked_column`.
+    """Yields the values of a `checked_column` as Python values, one at a time; bytes become `str`.
 
     Raises:
         InputError: `values` is not a column, or its bytes are not UTF-8.
@@ -96,9 +94,6 @@ def as_list(values: Any, name: str) -> list:
     >>> as_list(np.array([b"yes", b"no"]), "labels")
     ['yes', 'no']
 
-    Args:
-        values: as for `checked_column`, but not a single string.
-
     Raises:
         InputError: `values` is a single string or not a column, or its bytes are not UTF-8.
     """
@@ -115,8 +110,7 @@ def as_texts(values: Any, name: str = "text", advice: str = "") -> list[str]:
 
     Args:
         values: as for `checked_column`.
-        name: what a value is called in error messages.
-        advice: what to do about a value that is not a string, for error messages.
+        name, advice: for error messages: what a value is called, and what to do about one that is not a string.
 
     Raises:
         InputError: `values` is not a column, or one of its values is not a valid Unicode string.
@@ -289,14 +283,7 @@ def is_missing(value: Any, may_be_blank: bool = False) -> bool:
 
 
 def missing_message(source: str, count: int, total: int, first: str, advice: str) -> str:
-    """Returns the message about missing values.
-
-    Args:
-        source: what has them; the first words of the message.
-        count, total: the numbers of rows with missing values, and of all rows.
-        first: the place of the first one and what it has.
-        advice: what to do.
-    """
+    """Returns the message that `count` of `total` rows of a source lack a value; `first` has its place and content."""
     return f"{source}: {count:,} of {total:,} rows have no value where one is needed. The first is {first}. {advice}"
 
 

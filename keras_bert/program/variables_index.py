@@ -25,26 +25,16 @@ _BLOCK_TRAILER_BYTES = 5  # one for the kind of compression, four for the checks
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One tensor in the data files of a checkpoint.
+    """One tensor in the data files of a checkpoint."""
 
-    Attributes:
-        name: its key in the checkpoint.
-        dtype: TensorFlow's number for its dtype.
-        shape: its dimensions.
-        shard: the number of its data file.
-        offset, size: its position and length in that file, in bytes.
-        checksum: the masked CRC-32C of these bytes.
-        is_sliced: whether its numbers are stored in parts, under other names.
-    """
-
-    name: str
-    dtype: int
+    name: str  # its key in the checkpoint
+    dtype: int  # TensorFlow's number for it
     shape: tuple[int, ...]
-    shard: int
-    offset: int
-    size: int
-    checksum: int
-    is_sliced: bool = False
+    shard: int  # the number of its data file
+    offset: int  # its position in that file, in bytes
+    size: int  # its length, in bytes
+    checksum: int  # the masked CRC-32C of these bytes
+    is_sliced: bool = False  # whether its numbers are stored in parts, under other names
 
 
 def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:

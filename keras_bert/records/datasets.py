@@ -109,10 +109,10 @@ def pretraining_dataset(
     first_records, form = read_form(patterns, max_seq_length, max_predictions_per_seq)
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
-    ranges = _ranges(form, config)
-    _check_use(form, next(iter(first_records)), config, batch_size if in_streams else None)
+    ranges = value_ranges(form.max_seq_length, config)
     _check_files(first_records, form, ranges, config)
-
+    if in_streams:
+        _check_streams(form, next(iter(first_records)), batch_size)
     defaults = {**(default_masking or {}), "max_predictions_per_seq": max_predictions_per_seq}
     masks = _dynamic_masking(form, next(iter(first_records)), defaults, vocabulary, masking, seed, falling_rate)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
@@ -133,39 +133,37 @@ def pretraining_dataset(
     return _prefetched(batches)
 
 
-def _check_use(form: RecordForm, path: str, config: BertConfig | None, num_streams: int | None) -> None:
-    """Raises `InputError` if the records are for another model, or for a memory in batches of another size."""
-    if form.has_order and config is not None and not config.family.predicts_from_queries:
-        raise InputError(
-            f"{path}: its records are XLNet's, whose predicted tokens are not masked, but the model is a "
-            f"{config.model_type}. Make records without reuse_len."
-        )
-    if num_streams is None or form.num_streams == num_streams:
-        return
+def _check_streams(form: RecordForm, path: str, batch_size: int) -> None:
+    """Raises `InputError` if the rows of a batch do not continue in the next batch of this size."""
     if not form.num_streams:
         raise InputError(
             f"{path}: its rows do not continue in the next batch, as a memory (mem_len) needs: they are in random "
-            f"order. Make records with num_streams={num_streams}, or leave out mem_len."
+            f"order. Make records with num_streams={batch_size}, or leave out mem_len."
         )
-    raise InputError(
-        f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
-        f"{num_streams}. Use batches of that size."
-    )
+    if form.num_streams != batch_size:
+        raise InputError(
+            f"{path}: its rows continue in batches of {form.num_streams} rows (num_streams), but a batch has "
+            f"{batch_size}. Use batches of that size."
+        )
 
 
 def _check_files(first_records: Mapping[str, bytes], form: RecordForm, ranges: list[Range], config: BertConfig | None):
     """Raises `InputError` if a file is cut off, or if its first record does not fit the model."""
     for path, record in first_records.items():
-        check_is_whole(path, record)
+        if form.has_order and config is not None and not config.family.predicts_from_queries:
+            raise InputError(
+                f"{path}: its records are XLNet's, whose predicted tokens are not masked, but the model is a "
+                f"{config.model_type}. Make records without reuse_len."
+            )
+        # Only a plain file: a compressed one is checked when it is read.
+        if not detect_compression(path) and not _ends_with_a_record(path, len(record)):
+            raise InputError(
+                f"{path} is cut off in the middle of a record: the program that wrote it was stopped. Make it again."
+            )
         if config is not None:
-            check_length(config, form.max_seq_length, path)
+            with named(path):
+                config.check_sequence_length(form.max_seq_length)
         check_values(record, ranges, path)
-
-
-def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:
-    return value_ranges(
-        form.max_seq_length, config.vocab_size if config else None, max(1, config.type_vocab_size) if config else None
-    )
 
 
 def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[int, int]:
@@ -192,8 +190,6 @@ def rows_dataset(
     `RowBatches` and `MixedBatches` say in which order.
 
     Args:
-        rows: the examples.
-        batch_size: examples in a batch.
         shuffle: whether to shuffle the examples, differently in every epoch. Otherwise the longest come first.
         repeat: whether to repeat for ever.
         seed: the same seed gives the same batches in the same order.
@@ -287,7 +283,7 @@ def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> No
     """Reads all records and raises `InputError` at the first one that cannot be used."""
     print("\nA record cannot be read. Searching for its file.", file=sys.stderr)
     first_records, form = read_form(patterns)
-    ranges = _ranges(form, config)
+    ranges = value_ranges(form.max_seq_length, config)
     for path in first_records:
         for number, record in enumerate(iterate_records(path), start=1):
             features.check_record(record, form.features, f"{path}: record {number}")
@@ -355,14 +351,6 @@ def _record_chunks(path: bytes) -> Iterator[np.ndarray]:
         yield np.array(chunk, object)
 
 
-def check_is_whole(path: str, first_record: bytes) -> None:
-    """Raises `InputError` if the end of a plain file is missing. A compressed file is checked only when it is read."""
-    if not detect_compression(path) and not _ends_with_a_record(path, len(first_record)):
-        raise InputError(
-            f"{path} is cut off in the middle of a record: the program that wrote it was stopped. Make it again."
-        )
-
-
 def _ends_with_a_record(path: str, first_length: int) -> bool:
     """Returns whether the file ends where a record ends. Reads only the end of the file.
 
@@ -378,9 +366,3 @@ def _ends_with_a_record(path: str, first_length: int) -> bool:
     windows = np.lib.stride_tricks.sliding_window_view(tail, 8)
     lengths = np.ascontiguousarray(windows).view("<u8").ravel()
     return bool((lengths + np.uint64(16) == tail_size - np.arange(len(lengths), dtype=np.uint64)).any())
-
-
-def check_length(config: BertConfig, max_seq_length: int, path: str) -> None:
-    """Raises `InputError` if the model has fewer positions than the rows of the file have columns."""
-    with named(path):
-        config.check_sequence_length(max_seq_length)

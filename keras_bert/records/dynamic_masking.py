@@ -30,17 +30,12 @@ _MASKED = {
 class FallingRate:
     """A share of masked tokens that falls linearly over a run, from `masked_lm_prob` to `end`.
 
-    Args:
-        end: the share at the end of the run, above 0.
-        num_steps: the number of updates of the run. Later updates have the share `end`.
-        first_step: the number of updates before the first batch of the dataset.
-
     Reference: Yang et al., 2023, arXiv 2208.10806, section 4.1 (masking ratio decay).
     """
 
-    end: float
-    num_steps: int
-    first_step: int = 0
+    end: float  # the share at the end of the run, above 0
+    num_steps: int  # the number of updates of the run; later updates have the share `end`
+    first_step: int = 0  # the number of updates before the first batch of the dataset
 
     def at(self, start: float, number: int) -> float:
         """Returns the share of batch `number` of the dataset, if the run starts with the share `start`."""
@@ -57,11 +52,9 @@ class DynamicMasking:
     be saved or sent to the workers of a tf.data service.
 
     Args:
-        form: the form of the records, which have no masks.
-        vocabulary: the vocabulary of the records.
-        options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see
-            `MaskingVocabulary.of`). The default of `max_predictions_per_seq` is large enough for all sequences
-            of a row.
+        form, vocabulary: those of the records, which have no masks.
+        options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see `MaskingVocabulary.of`). The
+            default of `max_predictions_per_seq` is large enough for all sequences of a row.
         seed: any integer.
         falling_rate: how `masked_lm_prob` falls; None: it stays.
 
@@ -89,12 +82,9 @@ class DynamicMasking:
             check_number("masked_lm_prob_end", falling_rate.end, above=0, at_most=self.options.masked_lm_prob)
 
     def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
-        """Masks a dataset of parsed records.
+        """Masks a dataset of parsed records: dicts name -> int32 tensor `(batch, length)`.
 
-        Args:
-            batches: dataset of dicts name -> int32 tensor `(batch, length)`. Call `repeat` before masking, since each
-                batch has its own number and so its own masks.
-            start_step: the number of the first batch.
+        Call `repeat` before masking, since each batch has its own number, from `start_step` on, and so its own masks.
 
         Returns:
             the dataset with masked `input_ids`, and with `masked_lm_positions`, `masked_lm_ids` (int32) and

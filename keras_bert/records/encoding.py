@@ -97,7 +97,8 @@ def _example_columns(batch: Mapping[str, np.ndarray], features: Sequence[Feature
         numbers = np.asarray(batch[feature.name])
         if numbers.ndim != 2 or numbers.shape[1] != feature.length:
             raise ValueError(f"{feature.name} must have shape (B, {feature.length}). Received: {numbers.shape}")
-        numbers = _float_bytes(numbers) if feature.dtype == "float32" else _varints(numbers)
+        is_float = feature.dtype == "float32"
+        numbers = _Columns(np.ascontiguousarray(numbers, "<f4").view(np.uint8)) if is_float else _varints(numbers)
         value = _nest(_KIND_TAGS[feature.dtype], _nest(_FIELD_1, [numbers]))
         key = _nest(_FIELD_1, [_constant(len(numbers.values), feature.name.encode())])
         entries += _nest(_FIELD_1, [*key, *_nest(_MAP_VALUE, value)])
@@ -116,10 +117,6 @@ def _nest(tag: int, columns: list[_Columns]) -> list[_Columns]:
 
 def _constant(num_rows: int, data: bytes) -> _Columns:
     return _Columns(np.broadcast_to(np.frombuffer(data, np.uint8), (num_rows, len(data))))
-
-
-def _float_bytes(numbers: np.ndarray) -> _Columns:
-    return _Columns(np.ascontiguousarray(numbers, "<f4").view(np.uint8))
 
 
 def _varints(numbers: np.ndarray) -> _Columns:

@@ -124,10 +124,7 @@ def multi_label_features(max_seq_length: int, num_labels: int) -> list[Feature]:
 
 def multiple_choice_features(max_seq_length: int, num_choices: int) -> list[Feature]:
     """Returns the features of one multiple-choice question: the joined rows of its choices, and the correct choice."""
-    rows = [
-        Feature(feature.name, num_choices * max_seq_length, rows=num_choices)
-        for feature in token_features(max_seq_length)
-    ]
+    rows = [dataclasses.replace(one, rows=num_choices) for one in token_features(num_choices * max_seq_length)]
     return [*rows, Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
 
 
@@ -136,12 +133,8 @@ def tagging_features(max_seq_length: int) -> list[Feature]:
 
     A long sentence has several rows, which `sub_sentence_id` numbers.
     """
-    return [
-        *token_features(max_seq_length),
-        Feature(LABEL_IDS, max_seq_length),
-        Feature(SENTENCE_ID, 1),
-        Feature(SUB_SENTENCE_ID, 1),
-    ]
+    numbers = [Feature(SENTENCE_ID, 1), Feature(SUB_SENTENCE_ID, 1)]
+    return [*token_features(max_seq_length), Feature(LABEL_IDS, max_seq_length), *numbers]
 
 
 def question_answering_features(max_seq_length: int, *, has_answers: bool) -> list[Feature]:
@@ -196,15 +189,6 @@ def parse(
             shape = [-1, feature.rows, feature.length // feature.rows]
             result[feature.name] = tf.reshape(result[feature.name], shape)
     return {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in result.items()}
-
-
-def lengths_in_record(serialized: bytes) -> dict[str, int]:
-    """Returns the length of each list in one serialised record, by our names.
-
-    Raises:
-        InputError: the bytes are not a `tf.train.Example`.
-    """
-    return {GARDEN_NAMES.get(name, name): len(values) for name, (_, values) in _lists(serialized).items()}
 
 
 def aliases_in_record(serialized: bytes) -> dict[str, str]:

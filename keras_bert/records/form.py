@@ -13,26 +13,17 @@ _MASKS = {features.MASKED_LM_POSITIONS, features.MASKED_LM_IDS, features.MASKED_
 
 @dataclasses.dataclass(frozen=True)
 class RecordForm:
-    """The properties in which kinds of pre-training records differ.
+    """The properties in which kinds of pre-training records differ."""
 
-    Attributes:
-        max_seq_length: columns in a row.
-        max_predictions_per_seq: masks in a row. 0 for records without masks, which are masked while they are read.
-        max_sequences_per_row: above 1, rows are packed with up to this many sequences.
-        has_sentence_weights: whether next-sentence labels have weights. Packed records have them. So do records without
-            a next-sentence task, where all weights are 0.
-        aliases: our name -> the name in the records, where they differ (TF Model Garden).
-        has_order: whether tokens have ranks in the order of predictions.
-        num_streams: above 0, the rows of one batch, each of which continues in the next batch.
-    """
-
-    max_seq_length: int
-    max_predictions_per_seq: int
-    max_sequences_per_row: int
+    max_seq_length: int  # columns in a row
+    max_predictions_per_seq: int  # masks in a row; 0 for records without masks, which are masked while they are read
+    max_sequences_per_row: int  # above 1, rows are packed with up to this many sequences
+    # Whether next-sentence labels have weights. Packed records have them. So do records without a next-sentence task,
+    # where all weights are 0.
     has_sentence_weights: bool
-    aliases: Mapping[str, str]
-    has_order: bool = False
-    num_streams: int = 0
+    aliases: Mapping[str, str]  # our name -> the name in the records, where they differ (TF Model Garden)
+    has_order: bool = False  # whether tokens have ranks in the order of predictions
+    num_streams: int = 0  # above 0, the rows of one batch, each of which continues in the next batch
 
     @classmethod
     def of_record(cls, serialized: bytes) -> "RecordForm":
@@ -41,8 +32,9 @@ class RecordForm:
         Raises:
             InputError: the bytes are not a `tf.train.Example`.
         """
-        lengths = features.lengths_in_record(serialized)
-        streams = features.numbers_in_record(serialized).get(features.NUM_STREAMS)
+        numbers = features.numbers_in_record(serialized)
+        lengths = {name: len(values) for name, values in numbers.items()}
+        streams = numbers.get(features.NUM_STREAMS)
         has_masks = bool(_MASKS & set(lengths))
         return cls(
             max_seq_length=lengths.get(features.INPUT_IDS, 0),
@@ -84,12 +76,8 @@ def read_form(
 ) -> tuple[dict[str, bytes], RecordForm]:
     """Returns path -> first record of each file that matches `patterns`, and the form that all of them have.
 
-    Files without records are left out.
-
-    Args:
-        patterns: as in `list_records`.
-        max_seq_length, max_predictions_per_seq: the required lengths; by default those of the first record. Records
-            without masks have no number of predictions to compare.
+    Files without records are left out. By default, the required lengths are those of the first record. Records without
+    masks have no number of predictions to compare.
 
     Raises:
         InputError: nothing matches, no file has a record, or a record cannot be read, lacks a feature, or has another

@@ -21,17 +21,11 @@ _SECONDS_WITHOUT_PROGRESS = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class RecordIndex:
-    """The number of records in each of F files, and the offsets of some of them.
-
-    Attributes:
-        paths: the files.
-        counts: int64 `(F,)`, the number of records of each file.
-        offsets: for each file int64 `(P,)`: the offsets in bytes of the records 0, 256, 512, ... in the uncompressed
-            file.
-    """
+    """The number of records in each of F files, and the offsets of some of them."""
 
     paths: Sequence[str]
-    counts: np.ndarray
+    counts: np.ndarray  # int64 (F,), the number of records of each file
+    # For each file int64 (P,): the offsets in bytes of the records 0, 256, 512, ... in the uncompressed file.
     offsets: Sequence[np.ndarray]
 
     @classmethod
@@ -54,7 +48,10 @@ class RecordIndex:
         counts = np.array([count for count, _ in counted], np.int64)
         index = cls(list(paths), counts, [np.array(offsets, np.int64) for _, offsets in counted])
         if index_path is not None:
-            index._write(index_path, stamps)
+            with atomic_file(index_path) as file:
+                # "places" is the name of the offsets in the file format.
+                arrays = {"counts": counts, "places": np.concatenate(index.offsets)}
+                np.savez(file, paths=np.array(index.paths), stamps=np.array(stamps, np.int64), **arrays)
         return index
 
     def records_from(self, file: int, number: int) -> Iterator[bytes]:
@@ -72,16 +69,6 @@ class RecordIndex:
         for _ in range(number - num_skipped):
             next(records, None)
         yield from records
-
-    def _write(self, path: str | os.PathLike, stamps: list[tuple[int, int]]) -> None:
-        with atomic_file(path) as file:
-            np.savez(
-                file,
-                paths=np.array(self.paths),
-                stamps=np.array(stamps, np.int64),
-                counts=self.counts,
-                places=np.concatenate(self.offsets),  # the name in the file format
-            )
 
 
 def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:

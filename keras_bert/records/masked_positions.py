@@ -83,14 +83,7 @@ def count_predictions(
 ) -> np.ndarray:
     """Returns the number of positions to predict in sequences of `lengths` tokens, special tokens counted.
 
-    Args:
-        lengths: int `(...)`.
-        masked_lm_prob: fraction of the tokens to predict.
-        max_predictions_per_seq: the largest result.
-        num_candidates: int `(...)`, the number of tokens that may be predicted.
-
-    Returns:
-        int64 `(...)`.
+    Of each sequence at most `num_candidates` may be predicted: int `(...)` twice -> int64 `(...)`.
 
     Example:
         lengths [5, 64, 128], probability 0.15, at most 12 -> [1, 10, 12]
@@ -105,7 +98,7 @@ def count_by_sequence(is_text: np.ndarray, sequence_numbers: np.ndarray, options
     Each sequence gets the number that it would get in a row of its own. If the sum of a row exceeds
     `max_predictions_per_seq`, its last sequences get fewer. K is the largest number of sequences in a row.
     """
-    num_sequences = _max_sequences(sequence_numbers)
+    num_sequences = max(int(sequence_numbers.max(initial=1)), 1)
     lengths = _count_numbers(sequence_numbers, num_sequences)
     num_candidates = _count_numbers(sequence_numbers * is_text, num_sequences)
     max_predictions = options.max_predictions_per_seq
@@ -238,20 +231,13 @@ def _fitting_words(words, word, span_length, budgets, span_of_word) -> tuple[np.
 
 @dataclasses.dataclass(frozen=True)
 class _Words:
-    """The W words of a batch, in the order of their positions in the flattened batch of B * S.
+    """The W words of a batch, in the order of their positions in the flattened batch of B * S."""
 
-    Attributes:
-        first, end: `(W,)`. Word w has the positions `first[w]` to `end[w] - 1`.
-        left_in_segment: `(W,)`, the number of words from w to the end of its segment.
-        is_first: bool `(B, S)`, the positions where a word starts.
-        at_position: `(B * S,)`, the word that starts at a position, or the last one before it.
-    """
-
-    first: np.ndarray
-    end: np.ndarray
-    left_in_segment: np.ndarray
-    is_first: np.ndarray
-    at_position: np.ndarray
+    first: np.ndarray  # (W,); word w has the positions first[w] to end[w] - 1
+    end: np.ndarray  # (W,)
+    left_in_segment: np.ndarray  # (W,), the number of words from w to the end of its segment
+    is_first: np.ndarray  # bool (B, S), the positions where a word starts
+    at_position: np.ndarray  # (B * S,), the word that starts at a position, or the last one before it
 
     @classmethod
     def find(cls, is_text: np.ndarray, continues_word: np.ndarray) -> "_Words":
@@ -273,13 +259,11 @@ class _Words:
 def _random_order(
     is_unit: np.ndarray, sequence_numbers: np.ndarray, num_sequences: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shuffles the units (words or tokens) of every sequence.
+    """Shuffles the units (words or tokens) of every sequence; K is `num_sequences`, the largest number in a row.
 
     Args:
         is_unit: bool `(B, S)`, the columns where a unit starts.
         sequence_numbers: int `(B, S)`, as in `input_mask`.
-        num_sequences: K, the largest number of sequences in a row.
-        rng: random generator.
 
     Returns:
         the columns of the units by row and sequence, shuffled within a sequence, int64 `(B * S,)`: each row has S
@@ -316,10 +300,6 @@ def concatenated_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """
     ends = np.cumsum(lengths)
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
-
-
-def _max_sequences(sequence_numbers: np.ndarray) -> int:
-    return max(int(sequence_numbers.max(initial=1)), 1)
 
 
 def _count_numbers(numbers: np.ndarray, max_number: int) -> np.ndarray:

@@ -24,24 +24,17 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 @dataclasses.dataclass(frozen=True)
 class MaskingVocabulary:
-    """The properties of a vocabulary of V tokens that masking needs.
+    """The properties of a vocabulary of V tokens that masking needs."""
 
-    Args:
-        mask_id: the id of [MASK].
-        is_continuation: bool `(V,)`, the tokens that continue a word ("##ing").
-        replacement_ids: int32 `(n,)`, the ids that random tokens are drawn from.
-    """
-
-    mask_id: int
-    is_continuation: np.ndarray
-    replacement_ids: np.ndarray
+    mask_id: int  # the id of [MASK]
+    is_continuation: np.ndarray  # bool (V,), the tokens that continue a word ("##ing")
+    replacement_ids: np.ndarray  # int32 (n,), the ids that random tokens are drawn from
 
     @classmethod
     def of(cls, vocabulary: TokenTable, replacement_tokens: str = "text") -> "MaskingVocabulary":
-        """Finds the properties of a vocabulary.
+        """Returns the properties of a vocabulary of any kind.
 
         Args:
-            vocabulary: of any kind.
             replacement_tokens: "text" for tokens that text can contain, "vocabulary" for all, as in Google's script.
 
         Raises:
@@ -69,8 +62,6 @@ def mask_batch(
         input_ids: int `(B, S)`. It is not changed.
         is_text: bool `(B, S)`, the tokens that may be predicted: all but special tokens and padding.
         sequence_numbers: int `(B, S)`: 0 for padding, n for the n-th sequence of the row (`input_mask`).
-        options: which positions are masked, and how.
-        vocabulary: the vocabulary of the ids.
         rng: random generator. The same state gives the same masks.
 
     Returns:

@@ -49,12 +49,11 @@ class RecordOrder:
     def batches(
         self, batch_size: int, rows: tuple[int, int], start_step: int = 0, num_epochs: int | None = None
     ) -> Iterator[np.ndarray]:
-        """Yields groups of batches: object arrays `(batches, rows)` of bytes.
+        """Yields groups of batches, after `start_step` batches: object arrays `(batches, rows)` of bytes.
 
         Args:
             batch_size: records in a batch.
             rows: (first, end) of the rows to yield of every batch.
-            start_step: the number of batches to skip.
             num_epochs: None for no end. Otherwise the last batch may be smaller.
 
         Raises:

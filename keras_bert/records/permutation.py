@@ -23,7 +23,6 @@ def choose_spans(
         begins_word: bool `(B, S)`, the tokens that begin a word.
         num_to_predict: at most S.
         mask_alpha, mask_beta: `mask_alpha` is at least `mask_beta`, and that is at least 1.
-        rng: random generator.
 
     Returns:
         bool `(B, S)`.

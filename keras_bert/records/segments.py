@@ -95,18 +95,10 @@ def _joined(segments: Sequence, lengths: list, columns, separators: Sequence[int
 
 
 def cut_windows(tokens, room: int, stride: int):
-    """Cuts rows into windows that overlap; a row that fits is one window.
-
-    Args:
-        tokens: RaggedTensor of ids, `(rows, None)`.
-        room: the largest number of tokens in a window.
-        stride: the number of tokens between the beginnings of two windows; at most `room` is used.
+    """Cuts rows into windows that overlap, as `token_rows.cut_overlapping` does with NumPy.
 
     Returns:
         RaggedTensor of ids, `(windows, None)`, and int64 `(windows,)`, the row of each window.
-
-    Example, with room 4 and stride 2:
-        [[1, 2, 3, 4, 5, 6], [7]] -> [[1, 2, 3, 4], [3, 4, 5, 6], [7]] and [0, 0, 1]
     """
     import tensorflow as tf
 

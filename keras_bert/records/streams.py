@@ -135,13 +135,9 @@ class TokenStream:
 def write_stream(
     path: str | os.PathLike, lines: Iterable[str], vocabulary: StreamVocabulary, sources: Sequence[str]
 ) -> dict[str, Any]:
-    """Writes the stream of a text, atomically, and returns its manifest.
+    """Writes the stream of a text into a new or empty folder, atomically, and returns its manifest.
 
-    Args:
-        path: a new or empty folder.
-        lines: the lines of the text with their ends.
-        vocabulary: the vocabulary.
-        sources: the names of the files, for the manifest.
+    `lines` are those of the text with their ends, and `sources` the names of its files, for the manifest.
 
     Raises:
         InputError: there is no text, or the folder cannot be written.

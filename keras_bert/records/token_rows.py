@@ -190,7 +190,6 @@ class RowBatches:
     batch of each epoch. One batch may be smaller than the others.
 
     Args:
-        rows: the examples.
         batch_size: examples in a batch; None for 32.
         seed: seed for shuffling the examples, differently in every epoch. None: they are sorted by length, the longest
             first, for evaluation.
@@ -285,18 +284,14 @@ def join_segments(
         begin = begin + length + num_separators
     num_first = lengths[0] + 1 + separators[0]
     of_texts = np.array([0, special_tokens.second_segment], np.int32)
-    segment_ids = np.repeat(np.tile(of_texts, len(row_lengths)), _interleaved(num_first, row_lengths))
+    num_tokens = np.stack([num_first, row_lengths - num_first], axis=1)  # in the first and second segment of each row
+    segment_ids = np.repeat(np.tile(of_texts, len(row_lengths)), num_tokens.reshape(-1))
     rows = TokenRows(
         {features.INPUT_IDS: ids, features.SEGMENT_IDS: segment_ids},
         splits,
         padding={features.INPUT_IDS: vocabulary.pad_id},
     )
     return rows, sum(segment.lengths for segment in segments) > room
-
-
-def _interleaved(num_first: np.ndarray, row_lengths: np.ndarray) -> np.ndarray:
-    """Returns how many tokens of each row are in the first and in the second segment: [2, 3], [4, 3] -> [2, 2, 3, 0]"""
-    return np.stack([num_first, row_lengths - num_first], axis=1).reshape(-1)
 
 
 def _shortened(lengths: list[np.ndarray], room: int, longer_keeps_more: bool) -> list[np.ndarray]:

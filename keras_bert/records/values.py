@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -28,12 +29,10 @@ class Range(NamedTuple):
     rule: str
 
 
-def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segments: int | None = None) -> list[Range]:
-    """Returns the ranges of all features of pre-training records.
+def value_ranges(max_seq_length: int, config: BertConfig | None) -> list[Range]:
+    """Returns the ranges of all features of pre-training records with rows of `max_seq_length` columns.
 
-    Args:
-        max_seq_length: columns in a row.
-        num_tokens, num_segments: `vocab_size` and `type_vocab_size` of the model; None if unknown.
+    Without the `config` of the model, ids and segments have no upper end.
     """
     again = "Make the records again."
     columns = f"the columns of a row go from 0 to {max_seq_length - 1}. {again}"
@@ -41,18 +40,17 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
     order = f"ranks go from 0 to {max_seq_length + 1}. {again}"
     reused = f"a row of {max_seq_length} tokens cannot lend more to the next. {again}"
     weights = f"weights are finite and not negative. {again}"
-    ids = f"ids are 0 or more. {again}"
-    if num_tokens is not None:
+    num_ids, ids = math.inf, f"ids are 0 or more. {again}"
+    num_segments, segments = math.inf, f"0 is the least. {again}"
+    if config is not None:
+        num_ids, num_segments = config.vocab_size, max(1, config.type_vocab_size)
         ids = (
-            f"the ids of this config go from 0 to {num_tokens - 1} (vocab_size={num_tokens}). Use the config and "
-            "vocabulary that the records were made with."
+            f"the ids of this config go from 0 to {num_ids - 1} (vocab_size={num_ids}). Use the config and vocabulary "
+            "that the records were made with."
         )
-    segments = f"0 is the least. {again}"
-    if num_segments is not None:
         segments = (
             f"this config has {num_segments} segments (type_vocab_size). Use the one that the records were made for."
         )
-    num_ids = math.inf if num_tokens is None else num_tokens
     return [
         Range(features.INPUT_MASK, max_seq_length + 1, sequences),
         Range(features.MASKED_LM_POSITIONS, max_seq_length, columns),
@@ -66,7 +64,7 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
         Range(features.NEXT_SENTENCE_WEIGHTS, math.inf, weights),
         Range(features.INPUT_IDS, num_ids, ids),
         Range(features.MASKED_LM_IDS, num_ids, ids),
-        Range(features.SEGMENT_IDS, math.inf if num_segments is None else num_segments, segments),
+        Range(features.SEGMENT_IDS, num_segments, segments),
     ]
 
 
@@ -86,13 +84,8 @@ def check_values(serialized: bytes, ranges: Sequence[Range], where: str) -> None
 
 
 def check_batch(batch: Mapping[str, object], ranges: Sequence[Range]) -> None:
-    """Adds a check of all numbers to a dataset's graph. If it fails, TensorFlow raises `InvalidArgumentError` with
-    the text `OUT_OF_RANGE`.
-
-    Args:
-        batch: feature name -> int64 or float32 tensor.
-        ranges: the ranges to check.
-    """
+    """Adds a check of all numbers of a batch, int64 or float32, to a dataset's graph. If it fails, TensorFlow raises
+    `InvalidArgumentError` with the text `OUT_OF_RANGE`."""
     import tensorflow as tf
 
     ends = {one.feature: one.end for one in ranges}

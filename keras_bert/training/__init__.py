@@ -19,13 +19,11 @@ run_folder.py               the folder of a run: settings, checkpoints, results
 run_card.py                 the command, data sizes and scores in the model card
 resumable_fit.py            model.fit that continues an interrupted run
 checkpointing.py            saves checkpoints, regularly and after SIGTERM
-evaluations.py              evaluates while training
-best_model.py               keeps the best weights; early stopping
+evaluations.py              evaluates while training; keeps the best weights; early stopping
 time_budget.py              ends a run after a number of hours, with the learning rate at its end
 grid.py                     runs with different settings, and their comparison
-callbacks.py                progress line and log; stops at a loss that is not a number
+callbacks.py                progress line; log and learning curves; stops at a loss that is not a number
 tensorboard_log.py          writes the log for TensorBoard
-learning_curves.py          draws losses and scores of runs
 input_probe.py              measures how long a step waits for its input
 host_batches.py             the same on JAX, where a thread reads batches ahead
 gradient_norm.py            the gradient norm before clipping

@@ -1,4 +1,4 @@
-"""Shows the progress of a run, writes its log, and stops it when the loss is not a number."""
+"""Shows the progress of a run, writes and draws its log, and stops it when the loss is not a number."""
 
 import json
 import logging
@@ -13,13 +13,16 @@ import numpy as np
 from keras_bert.program.atomic_output import atomic_file, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.long_work import progress_bar
+from keras_bert.tasks.report_files import BLUE, draw
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import EVALUATIONS_FILE, RunFolder
+from keras_bert.training.strategies import worker_suffix
 from keras_bert.training.tensorboard_log import TensorBoardLog
 from keras_bert.training.throughput import ModelFlops, measured_peak
 
 _logger = logging.getLogger(__name__)
+_LOSS = "loss"
 
 # The values in a line of the log that depend on the machine and its load. The other values depend on the run only.
 TIMED = (
@@ -36,14 +39,13 @@ class StepCallback(keras.callbacks.Callback):
 
     Keras counts batches from 0 in each `fit`, and calls once per `steps_per_execution` updates.
 
-    Args:
-        start_step: the updates made before this `fit`.
-        num_train_steps: the updates of the whole run.
+    `start_step` is the number of updates made before this `fit`, and `num_train_steps` that of the whole run.
     """
 
-    def __init__(self, start_step: int, num_train_steps: int):
+    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int):
         super().__init__()
         self.step = start_step
+        self._folder = folder
         self._start_step = start_step
         self._num_train_steps = num_train_steps
 
@@ -64,11 +66,10 @@ class StepCallback(keras.callbacks.Callback):
 class ProgressLine(StepCallback):
     """Shows sequences per second, the remaining time, the loss and the newest line of the log on standard error."""
 
-    def __init__(self, start_step: int, num_train_steps: int, batch_size: int, log: "TrainingLog"):
-        super().__init__(start_step, num_train_steps)
+    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, batch_size: int, log: "TrainingLog"):
+        super().__init__(folder, start_step, num_train_steps)
         self._log = log
         self._batch_size = batch_size
-        self._bar = None
 
     def on_train_begin(self, logs=None):
         self._bar = progress_bar(
@@ -99,12 +100,10 @@ class TrainingLog(StepCallback):
     time spent waiting for batches. At the start, lines after `start_step`, which a killed run has left, are removed.
 
     Args:
-        folder: the folder of the run.
-        start_step, num_train_steps: as in `StepCallback`.
+        folder, start_step, num_train_steps: as in `StepCallback`.
         batch_size: sequences per update.
         log_steps: number of updates between two lines.
         tensorboard: a further place for these lines, or None.
-        gradient_norm: the norm to log, or None.
         probe: counts the input. None: only sequences are counted.
 
     Raises:
@@ -118,15 +117,15 @@ class TrainingLog(StepCallback):
         num_train_steps: int,
         batch_size: int,
         log_steps: int,
-        tensorboard: TensorBoardLog | None = None,
-        gradient_norm: GradientNorm | None = None,
-        probe: InputProbe | None = None,
+        gradient_norm: GradientNorm,
+        tensorboard: TensorBoardLog | None,
+        probe: InputProbe | None,
     ):
-        super().__init__(start_step, num_train_steps)
+        super().__init__(folder, start_step, num_train_steps)
         self.last_line = {}
         self._gradient_norm = gradient_norm
         self._probe = probe
-        self._path = folder.history_path
+        self._path = folder.file(f"history{worker_suffix()}.jsonl")
         self._batch_size = batch_size
         self._log_steps = log_steps
         self._tensorboard = tensorboard
@@ -145,7 +144,7 @@ class TrainingLog(StepCallback):
             "step": self.step,
             # `float` refuses the mirrored variable that holds a constant rate under a strategy.
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
-            **({} if self._gradient_norm is None else {"gradient_norm": float(self._gradient_norm)}),
+            "gradient_norm": float(self._gradient_norm),
             **self._timed(),
             # Without a next-sentence task its accuracy is NaN, which JSON does not have.
             **{name: float(value) for name, value in logs.items()},
@@ -226,8 +225,7 @@ class StopWhenNotFinite(StepCallback):
     If an execution has several updates, all their batches are written.
 
     Args:
-        folder: the folder of the run.
-        start_step, num_train_steps: as in `StepCallback`.
+        folder, start_step, num_train_steps: as in `StepCallback`.
         make_dataset: as in `resumable_fit`. It reads the batch again.
 
     Raises:
@@ -235,8 +233,7 @@ class StopWhenNotFinite(StepCallback):
     """
 
     def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, make_dataset: Callable):
-        super().__init__(start_step, num_train_steps)
-        self._folder = folder
+        super().__init__(folder, start_step, num_train_steps)
         self._make_dataset = make_dataset
 
     def on_steps(self, previous, logs):
@@ -244,11 +241,44 @@ class StopWhenNotFinite(StepCallback):
             return
         paths = []
         for step, batch in enumerate(self._make_dataset(previous).take(self.step - previous), start=previous + 1):
-            arrays = {name: values.numpy() for name, values in batch.items()}
             paths.append(self._folder.file(f"batch_of_step_{step}.npz"))
             with atomic_file(paths[-1]) as file:
-                np.savez(file, **arrays)
+                np.savez(file, **{name: values.numpy() for name, values in batch.items()})
         raise InputError(
             f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. The "
             f"batch is in {', '.join(paths)}; the newest checkpoint is that of step {self._folder.latest_step()}."
         )
+
+
+def draw_learning_curves(path: str | os.PathLike, folder: str | os.PathLike) -> bool:
+    """Draws the losses of a run on the left axis, and its first other score on the right one, into a PNG file.
+
+    Returns:
+        Whether there was something to draw and matplotlib to do so.
+    """
+    curves: dict[str, list[tuple[int, float]]] = {}  # name -> (step, value)
+    for file, prefix in (("history.jsonl", ""), (EVALUATIONS_FILE, "eval_")):
+        for line in read_history(os.path.join(folder, file)):
+            for name, value in line.items():
+                if name == _LOSS or prefix and name != "step":
+                    curves.setdefault(prefix + name, []).append((line["step"], value))
+    if not curves:
+        return False
+    score = next((name for name in curves if not name.endswith(_LOSS)), None)
+
+    def on(axis):
+        for name, style in ((_LOSS, "-"), (f"eval_{_LOSS}", ".--"), (score, ".:")):
+            if name not in curves:
+                continue
+            place = axis
+            if name == score:
+                place = axis.twinx()
+                place.set_ylabel(score)
+            steps, values = zip(*curves[name], strict=True)
+            place.plot(steps, values, style, color=BLUE, label=name)
+        axis.set_xlabel("step")
+        axis.set_ylabel("loss")
+        axis.grid(alpha=0.3)
+        axis.figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+
+    return draw(path, (7.0, 4.0), on)

@@ -31,8 +31,7 @@ class SaveCheckpoints(StepCallback):
     """
 
     def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, save_checkpoints_steps: int):
-        super().__init__(start_step, num_train_steps)
-        self._folder = folder
+        super().__init__(folder, start_step, num_train_steps)
         self._save_checkpoints_steps = save_checkpoints_steps
 
     def on_steps(self, previous, logs):
@@ -76,13 +75,10 @@ class SigtermListener:
 
     Args:
         on_sigterm: called again and again by the second thread after SIGTERM. None: there is no second thread.
-
-    Attributes:
-        is_received: whether SIGTERM has come.
     """
 
-    def __init__(self, on_sigterm: Callable[[], None] | None = None):
-        self.is_received = False
+    def __init__(self, on_sigterm: Callable[[], None] | None):
+        self.is_received = False  # whether SIGTERM has come
         self._on_sigterm = on_sigterm
         self._thread = None
 
@@ -132,13 +128,8 @@ class ExitWhileWaiting:
     in a row. If the batch comes, `StopAfterSigterm` ends the run instead. While training waits, nothing changes the
     model, provided that an execution is one step.
 
-    The process ends at once with `SIGTERM_EXIT_CODE`, because the waiting thread cannot be stopped.
-
-    Args:
-        folder: the folder of the run.
-        model: the trained model.
-        probe: knows which batch training waits for.
-        counter: a callback that knows the last finished step.
+    The process ends at once with `SIGTERM_EXIT_CODE`, because the waiting thread cannot be stopped. `probe` knows which
+    batch training waits for, and `counter` the last finished step.
     """
 
     def __init__(self, folder: RunFolder, model, probe: InputProbe, counter: StepCallback):
@@ -174,8 +165,7 @@ class StopAfterSigterm(StepCallback):
     """
 
     def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, listener: SigtermListener):
-        super().__init__(start_step, num_train_steps)
-        self._folder = folder
+        super().__init__(folder, start_step, num_train_steps)
         self._listener = listener
 
     def on_steps(self, previous, logs):

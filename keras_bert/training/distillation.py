@@ -53,12 +53,10 @@ class Distillation(Options):
         """Returns the settings that must not change when the run is resumed."""
         return dataclasses.asdict(self) | {"teacher": os.path.abspath(self.teacher)}
 
-    def distiller(self, student, teacher_class: type | None = None) -> "Distiller":
-        """Returns the model that trains a student.
+    def distiller(self, student, teacher_class: type | None) -> "Distiller":
+        """Returns the model that trains a student, a task model.
 
-        Args:
-            student: a task model.
-            teacher_class: the class of the teacher, which is loaded now; None if its logits are among the features.
+        The teacher is loaded now; without a `teacher_class`, its logits are among the features.
 
         Raises:
             InputError: teacher and student do not fit together.

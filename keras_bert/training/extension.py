@@ -53,19 +53,14 @@ def ends_of_run(output_dir: str | os.PathLike, num_train_steps: int, extend_to: 
 def extended_schedule(schedule: Any, optimizer: OptimizerChoice, peak: float, ends: Sequence[int]) -> Any:
     """Returns the learning rates of a run and its extensions.
 
-    In each extension the rate rises to `peak` over 1 % of the new updates and falls to the new end. A constant rate
-    stays as it is.
-
-    Args:
-        schedule: that of the run up to `ends[0]`.
-        optimizer: says how the rate falls.
-        peak: the highest rate of the last phase.
-        ends: the result of `ends_of_run`.
+    `schedule` is that of the run up to `ends[0]`, and `ends` is the result of `ends_of_run`. In each extension the rate
+    rises to `peak`, the highest rate of the last phase, over 1 % of the new updates, and falls to the new end. A
+    constant rate stays as it is.
     """
     for before, end in itertools.pairwise(ends):
-        num_steps = end - before
-        is_constant = optimizer.learning_rate_schedule == "constant"
-        num_warmup_steps = 0 if is_constant else max(1, round(_WARMUP_SHARE * num_steps)) if num_steps > 1 else 0
+        num_steps, num_warmup_steps = end - before, 0
+        if optimizer.learning_rate_schedule != "constant" and num_steps > 1:
+            num_warmup_steps = max(1, round(_WARMUP_SHARE * num_steps))
         if optimizer.learning_rate_schedule == "linear":
             # `WarmupLinearDecay` begins to fall under the warm-up and so misses the peak.
             further: Any = WarmupTrapezoid(

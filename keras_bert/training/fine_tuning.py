@@ -21,7 +21,7 @@ from keras_bert.records.token_rows import TokenRows, row_length
 from keras_bert.tasks.base import Answered, TextTask, text_task
 from keras_bert.tasks.classification.sentence_classifier import SentenceClassifier
 from keras_bert.tasks.distillation import teacher_logits
-from keras_bert.training.best_model import BestModel, finished_model, save_trained
+from keras_bert.training.evaluations import BestModel, finished_model, save_trained
 from keras_bert.training.fine_tuning_options import FineTuningOptions
 from keras_bert.training.optimizer_choice import averaged_weights
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
@@ -133,9 +133,8 @@ def _train_and_save(model, task: TextTask, rows: TokenRows, dev, folder: RunFold
     optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
     # Without XLA, because each batch has the length of its longest text.
     compile_for_training(trained, optimizer, options, with_xla=False)
-    best = None
-    if options.keep_best:
-        best = _best_model(trained, task, dev, folder, options, num_train_steps, steps_per_epoch)
+    steps = (num_train_steps, steps_per_epoch)
+    best = _best_model(trained, task, dev, folder, options, *steps) if options.keep_best else None
     if best is None or not best.is_exhausted:
         resumable_fit(
             trained,
@@ -237,9 +236,7 @@ def train_few_shot(
     Such a run takes seconds to minutes, so it writes no checkpoints: after an interruption it starts again.
 
     Args:
-        output_dir: the folder of the run, see `RunFolder`.
         train: `TextExamples` with labels.
-        start: the initial weights.
         options: of these, epochs, batch size, learning rate, maximum length and seed are used.
         model_arguments: the labels.
 

@@ -59,12 +59,10 @@ def load_trained_model(
 
         start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
         model = trained_model(registry.imported(registry.task(kind).model), folder, start)
-    if doc_stride is not None:
-        model.doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
-    if thresholds is not None:
-        model.thresholds = thresholds
-    if decoding is not None:
-        model.decoding = decoding
+    doc_stride = check_whole("doc_stride", doc_stride, at_least=1, or_none=True)
+    for name, value in {"doc_stride": doc_stride, "thresholds": thresholds, "decoding": decoding}.items():
+        if value is not None:
+            setattr(model, name, value)
     return model
 
 
@@ -77,19 +75,13 @@ def ask_model(
     make_task: Callable[[Any], TextTask] = text_task,
     **options,
 ) -> Answered:
-    """Computes a model's answers for examples.
+    """Returns the examples of a model's task with the model's outputs and answers.
 
     Args:
-        model: a task model with a vocabulary.
-        examples: the examples of its task.
         max_seq_length: see `FineTuningOptions`.
-        batch_size: number of examples that are computed together.
         with_labels: whether the model must know the labels of the examples.
         make_task: function of the model that returns its task.
         **options: options of the task's `answers` and `outputs`, such as `n_best_size`.
-
-    Returns:
-        The examples with the model's outputs and answers.
 
     Raises:
         InputError: the examples do not fit the model.
@@ -145,10 +137,8 @@ def evaluate_run(
         answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
         os.makedirs(folder.file(f"{name}_report"), exist_ok=True)
         scores = write_report(folder.file(f"{name}_report"), answered)
-        guessing = task.scores_of_guessing(sets[name])
-        further |= {f"{name}_{score}": value for score, value in guessing.items()}
-        if name != first:
-            further |= {f"{name}_{score}": value for score, value in scores.items()}
+        shown = task.scores_of_guessing(sets[name]) | (scores if name != first else {})
+        further |= {f"{name}_{score}": value for score, value in shown.items()}
     results = write_eval_results(folder, scores, **further)
     print(f"{folder.file(f'{first}_report')}: the report")
     comparison = task.comparison(sets[first], scores)
@@ -195,13 +185,8 @@ def predict_run(
     Args:
         output_dir, kind, **model: the arguments of `load_trained_model`.
         test: examples; labels are not needed.
-        max_seq_length, batch_size: see `ask_model`.
+        max_seq_length, batch_size, make_task: as for `ask_model`, whose `options` are the `answer_options`.
         name: prefix of the file names.
-        answer_options: the options of `ask_model`.
-        make_task: as for `ask_model`.
-
-    Returns:
-        The examples with the model's outputs and answers.
 
     Raises:
         InputError: there is no such model.
@@ -220,18 +205,11 @@ def predict_run(
 def best_step(folder: RunFolder) -> int | None:
     """Returns the step of the best weights of a finished run, or None if it did not evaluate while training."""
     path = folder.file(BEST_FILE)
-    if not os.path.isfile(path):
-        return None
-    return member(read_json_object(path), "step", int, path)
+    return member(read_json_object(path), "step", int, path) if os.path.isfile(path) else None
 
 
 def write_eval_results(folder: RunFolder, scores: Mapping[str, float], **further: Any) -> dict[str, Any]:
-    """Writes official scores to `eval_results.txt`, with the prefix `eval_`, and prints them.
-
-    Args:
-        folder: the folder of the run.
-        scores: the result of the task's `scores`.
-        **further: additional values to write.
+    """Writes the result of a task's `scores` to `eval_results.txt`, with the prefix `eval_`, and prints them.
 
     Returns:
         The written values: the scores, `global_step`, `loss` as in Google's scripts, and `further`.

@@ -26,21 +26,17 @@ class GradientNorm:
     def of(cls, optimizer: keras.optimizers.Optimizer) -> "GradientNorm":
         """Returns the gradient norm of an optimiser; the same object in every call."""
         inner = getattr(optimizer, "inner_optimizer", optimizer)  # inside a LossScaleOptimizer
-        norm = getattr(inner._clip_gradients, "gradient_norm", None)
-        if norm is None:
+        clip = inner._clip_gradients
+        if not hasattr(clip, "gradient_norm"):
             norm = cls(inner)
-            inner._clip_gradients = norm._measured(inner._clip_gradients)
-        return norm
 
-    def _measured(self, clip):
-        """Returns a function that stores the norm and then clips."""
+            def measure_and_clip(gradients):
+                norm._norm.assign(keras.ops.cast(_global_norm(gradients), "float32"))
+                return clip(gradients)
 
-        def measure_and_clip(gradients):
-            self._norm.assign(keras.ops.cast(_global_norm(gradients), "float32"))
-            return clip(gradients)
-
-        measure_and_clip.gradient_norm = self
-        return measure_and_clip
+            measure_and_clip.gradient_norm = norm
+            inner._clip_gradients = measure_and_clip
+        return inner._clip_gradients.gradient_norm
 
     def __float__(self) -> float:
         return float(numpy_of(self._norm))

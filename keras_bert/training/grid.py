@@ -57,8 +57,6 @@ def run_grid(
     Finished cells are not run again, and an interrupted cell is continued. The tables are written after each cell.
 
     Args:
-        output_dir: the folder of the grid.
-        grid: the cells to run.
         run_cell: trains and evaluates in a folder, and returns the scores.
         main_score: name of the score that decides; more is better.
 

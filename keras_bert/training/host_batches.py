@@ -17,11 +17,7 @@ _BATCHES_AHEAD = 2
 
 
 class HostProbe(InputProbe):
-    """An `InputProbe` whose batches are NumPy arrays. In its `with` block, a thread reads them.
-
-    Args:
-        source, stuck_seconds: as for `InputProbe`.
-    """
+    """An `InputProbe` whose batches are NumPy arrays. In its `with` block, a thread reads them."""
 
     def __init__(self, source: str, stuck_seconds: float = 300.0):
         self._source = source
@@ -42,11 +38,7 @@ class HostProbe(InputProbe):
         return num_requested if num_requested > num_received else None
 
     def next_batch(self) -> Mapping[str, np.ndarray]:
-        """Waits for the next batch and returns it.
-
-        Raises:
-            Exception: that of the thread.
-        """
+        """Waits for the next batch and returns it, or raises the exception of the thread."""
         self._num_requested += 1
         start = time.monotonic()
         batch = self._queue.get()

@@ -16,11 +16,7 @@ class InputProbe:
 
     It adds a few TensorFlow operations to each batch, and a call of Python only if operations must be deterministic. In
     its `with` block, a thread checks how long training has waited for a batch, and reports a wait that is too long on
-    standard error, again and again.
-
-    Args:
-        source: the origin of the batches, for the report.
-        stuck_seconds: the wait in seconds after which it reports.
+    standard error, again and again. The report names `source`, the origin of the batches.
     """
 
     # The totals over all batches, in this order.

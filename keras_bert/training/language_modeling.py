@@ -100,7 +100,6 @@ def evaluate_language_model(
         eval_stream: a folder that `write_stream` wrote, with the vocabulary of the model.
         init_checkpoint: a checkpoint in any format, for when `output_dir` has no model.
         max_seq_length: tokens of a segment.
-        eval_batch_size: rows of a batch.
         **memory: `mem_len`, `clamp_len` and `same_length` replace those of the model's config.
 
     Returns:

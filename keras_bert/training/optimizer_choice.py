@@ -80,31 +80,25 @@ class OptimizerChoice(Options):
         return getattr(optimization, kinds[self.learning_rate_schedule])(*steps)
 
     def make(self, schedule, *, beta_2: float = 0.999, bias_correction: bool = True, layer_decay: float = 1.0):
-        """Returns the optimiser.
-
-        Args:
-            schedule: the learning rate schedule.
-            beta_2: decay rate of the average of squared gradients.
-            bias_correction: for `AdamW`; the others always correct.
-            layer_decay: for all but `LAMB`.
+        """Returns the optimiser. `bias_correction` is for `AdamW`; the others always correct.
 
         Raises:
             InputError: `layer_decay` is given for `LAMB`.
         """
         from keras_bert.optimization import LAMB, AdamW, Muon, StableAdamW
 
-        averaging = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema_momentum else {}
+        arguments = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema_momentum else {}
+        if self.optimizer == "adamw":
+            arguments["bias_correction"] = bias_correction
         if self.optimizer != "lamb":
-            if self.optimizer == "adamw":
-                averaging["bias_correction"] = bias_correction
-            classes = {"adamw": AdamW, "stable_adamw": StableAdamW, "muon": Muon}
-            return classes[self.optimizer](schedule, beta_2=beta_2, layer_decay=layer_decay, **averaging)
-        if layer_decay != 1:
+            arguments["layer_decay"] = layer_decay
+        elif layer_decay != 1:
             raise InputError(
                 f"layer_decay has no place in the optimizer lamb, which sets the rate of each layer itself. Received: "
                 f"{layer_decay}. Leave layer_decay out, or choose adamw."
             )
-        return LAMB(schedule, beta_2=beta_2, **averaging)
+        classes = {"adamw": AdamW, "stable_adamw": StableAdamW, "muon": Muon, "lamb": LAMB}
+        return classes[self.optimizer](schedule, beta_2=beta_2, **arguments)
 
 
 def take_averages(model) -> None:

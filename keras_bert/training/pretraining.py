@@ -20,8 +20,7 @@ from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.records.dynamic_masking import FallingRate
 from keras_bert.tasks.masked_lm.model import MaskedLM
-from keras_bert.training.best_model import BestModel, finished_model, save_trained
-from keras_bert.training.evaluations import Evaluations
+from keras_bert.training.evaluations import BestModel, Evaluations, finished_model, save_trained
 from keras_bert.training.extension import ends_of_run, extended_schedule, former_end_of, open_run_folder
 from keras_bert.training.finished_runs import best_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights
@@ -193,11 +192,9 @@ def _dataset_makers(
     stages: Sequence[Stage], phases: Sequence[PretrainingPhase], model: TaskModel, options: PretrainingRunOptions
 ):
     """Returns `pretraining_dataset` for each stage, with its arguments filled in."""
-    makers, end = [], options.masked_lm_prob_end
-    for stage in stages:
-        # The update of batch b of the dataset is `stage.start - stage.first_batch + b`.
-        rate = None if end is None else FallingRate(end, stages[-1].end, stage.start - stage.first_batch)
-        maker = functools.partial(
+    end = options.masked_lm_prob_end
+    return [
+        functools.partial(
             pretraining_dataset,
             stage.train_files,
             stage.batch_size,
@@ -208,11 +205,12 @@ def _dataset_makers(
             vocabulary=model.vocabulary,
             masking=options.masking,
             default_masking=model.masking,
-            falling_rate=rate,
+            # The update of batch b of the dataset is `stage.start - stage.first_batch + b`.
+            falling_rate=end and FallingRate(end, stages[-1].end, stage.start - stage.first_batch),
             in_streams=options.mem_len > 0,
         )
-        makers.append(maker)
-    return makers
+        for stage in stages
+    ]
 
 
 def _train(
@@ -227,8 +225,7 @@ def _train(
 ) -> BestModel | None:
     """Trains a compiled model, or its `Distiller`, in one stage after the other, from the newest checkpoint.
 
-    Returns:
-        The callback that has kept the best weights, or None without `keep_best`.
+    Returns the callback that has kept the best weights, or None without `keep_best`.
     """
     evaluations = None
     for stage, make_dataset in zip(stages, make_datasets, strict=True):
@@ -304,10 +301,8 @@ def scale_output_projections(model) -> None:
 
     They are the last dense layers of attention and of feed-forward parts, whose outputs are added to their inputs. Two
     for each layer make up the sum; so its variance does not grow with the number of layers. The initial kernels are
-    scaled, so all others stay as they are. Encoders with rotary positions begin like this anyway.
-
-    Args:
-        model: a new task model. All its encoders are scaled, such as ELECTRA's generator and discriminator.
+    scaled, so all others stay as they are. Encoders with rotary positions begin like this anyway. All encoders of a
+    model are scaled, such as ELECTRA's generator and discriminator.
 
     Raises:
         InputError: an encoder has no layers, or layers of another form.

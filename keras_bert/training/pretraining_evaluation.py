@@ -66,13 +66,9 @@ class PretrainingEvaluation(Options):
         return dataset.apply(tf.data.experimental.assert_cardinality(num_steps))
 
     def results(self, model: TaskModel, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Returns loss and metrics of a compiled model with its current weights, equal in all processes.
+        """Returns loss and metrics of a compiled model on the result of `dataset`, equal in all processes.
 
         The model's metrics keep their values, with which training continues.
-
-        Args:
-            model: the model.
-            dataset: the result of `dataset`.
         """
         values_before = [numpy_of(variable) for variable in model.metrics_variables]
         with naming_damaged_records(self.eval_files, model.config):

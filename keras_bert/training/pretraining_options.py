@@ -150,27 +150,15 @@ class PretrainingRunOptions(RunOptions):
         return self.eval_steps or self.save_checkpoints_steps
 
     def phases(self, train_files: str | Sequence[str]) -> list[PretrainingPhase]:
-        """Returns the one or two phases of a run.
-
-        Args:
-            train_files: the records of the first phase.
+        """Returns the one or two phases of a run; `train_files` are the records of the first one.
 
         Raises:
             InputError: a number is out of range, or the devices cannot share a batch evenly.
         """
         from keras_bert.training.strategies import check_batch_size
 
-        first = PretrainingPhase(
-            train_files,
-            self.num_train_steps,
-            self.num_warmup_steps,
-            self.train_batch_size,
-            self.learning_rate,
-            self.max_seq_length,
-            self.max_predictions_per_seq,
-            tuple(self.batch_growth),
-            self.batch_growth_steps,
-        )
+        names = [field.name for field in dataclasses.fields(PretrainingPhase) if field.name != "train_files"]
+        first = PretrainingPhase(train_files, **{name: getattr(self, name) for name in names})
         phases = [first, self.second_phase.like(first)] if self.second_phase else [first]
         sizes = [size for phase in phases for size in phase.batch_sizes]
         if self.mem_len and len(set(sizes)) > 1:

@@ -84,11 +84,7 @@ class PretrainingPhase(Options):
         )
 
     def settings(self, max_predictions_per_seq: int) -> dict[str, Any]:
-        """Returns the settings that must not change when a run is resumed.
-
-        Args:
-            max_predictions_per_seq: the number of masks in the rows of the records.
-        """
+        """Returns the settings that must not change when a run is resumed; the number of masks is that of a record."""
         names = ("train_files", "train_batch_size", "learning_rate", "num_train_steps", "num_warmup_steps")
         return {
             **{name: getattr(self, name) for name in (*names, "batch_growth", "batch_growth_steps")},
@@ -99,22 +95,14 @@ class PretrainingPhase(Options):
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Successive updates of a run with one batch size on the records of one phase.
+    """Successive updates of a run with one batch size on the records of one phase."""
 
-    Attributes:
-        phase: the index of the phase.
-        train_files: the records of the phase.
-        batch_size: sequences per update.
-        start, end: the updates of the run before the stage, and at its end.
-        first_batch: the index of its first batch, if all records of the phase came in batches of this size.
-    """
-
-    phase: int
+    phase: int  # the index of the phase
     train_files: str | Sequence[str]
-    batch_size: int
-    start: int
-    end: int
-    first_batch: int
+    batch_size: int  # sequences per update
+    start: int  # the number of updates of the run before the stage
+    end: int  # the same at its end
+    first_batch: int  # the index of its first batch, if all records of the phase came in batches of this size
 
 
 def stages_of(phases: Sequence[PretrainingPhase]) -> list[Stage]:

@@ -34,13 +34,11 @@ def predict_answers(
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        examples: the questions.
         questions: the options for questions and contexts.
         tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
             answers, and store it in the run's model folder.
         calibrate: whether to calibrate the model on these examples first, and to save it in the folder of the run.
-        max_seq_length: see `FineTuningOptions`.
-        predict_batch_size: number of windows that are computed together.
+        max_seq_length, predict_batch_size: see `ask_model`.
         **model: further arguments of `load_trained_model`.
 
     Returns:

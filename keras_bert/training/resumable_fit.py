@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.program.errors import InputError
-from keras_bert.training.callbacks import ProgressLine, StopWhenNotFinite, TrainingLog
+from keras_bert.training.callbacks import ProgressLine, StopWhenNotFinite, TrainingLog, draw_learning_curves
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
     ContinueMetrics,
@@ -23,7 +23,6 @@ from keras_bert.training.evaluations import Evaluations
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.host_batches import HostProbe
 from keras_bert.training.input_probe import InputProbe
-from keras_bert.training.learning_curves import draw_learning_curves
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_options import RunOptions
 from keras_bert.training.strategies import is_chief
@@ -52,9 +51,7 @@ def resumable_fit(
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
     Args:
-        model: a compiled task model.
         make_dataset: takes the number of updates made so far and returns the endless batches that follow.
-        folder: the folder of the run.
         options: the options of the run. Its callbacks are called after the checkpoint of a step is saved.
         num_train_steps: the number of updates of the whole run.
         batch_size: examples per update.
@@ -74,14 +71,14 @@ def resumable_fit(
     if start_step >= num_train_steps:
         return
     probe = _input_probe(model, source, stuck_input_seconds)
-    steps = (start_step, num_train_steps)
+    run = (folder, start_step, num_train_steps)
     metrics = TensorBoardLog(folder.path) if options.tensorboard and is_chief() else None
     if evaluations:
         evaluations.tensorboard = metrics
     log_steps = max(1, min(_MAX_LOG_STEPS, num_train_steps // _MIN_LOG_LINES))
     with model.distribute_strategy.scope() if on_tensorflow() else contextlib.nullcontext():
         norm = GradientNorm.of(model.optimizer)
-    log = TrainingLog(folder, *steps, batch_size, log_steps, metrics, norm, probe)
+    log = TrainingLog(*run, batch_size, log_steps, norm, metrics, probe)
     # Only with one step per execution is the model unchanged while a batch is awaited.
     listener = SigtermListener(
         ExitWhileWaiting(folder, model, probe, log) if probe and model.steps_per_execution == 1 else None
@@ -89,21 +86,19 @@ def resumable_fit(
     all_callbacks = [
         ContinueMetrics(model),
         # Before the checkpoint, so that weights that are not numbers are never saved.
-        StopWhenNotFinite(folder, *steps, make_dataset),
-        *([ProgressLine(*steps, batch_size, log)] if is_chief() else []),
+        StopWhenNotFinite(*run, make_dataset),
+        *([ProgressLine(*run, batch_size, log)] if is_chief() else []),
         log,
         *([evaluations] if evaluations else []),
         *first_callbacks,
-        SaveCheckpoints(folder, *steps, options.save_checkpoints_steps),
-        StopAfterSigterm(folder, *steps, listener),
+        SaveCheckpoints(*run, options.save_checkpoints_steps),
+        StopAfterSigterm(*run, listener),
         *options.callbacks,
     ]
     # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
     num_steps = num_train_steps - start_step
     batches = _measured(model, make_dataset(start_step).take(num_steps), probe, num_steps)
-    with contextlib.ExitStack() as stack:
-        if metrics:
-            stack.callback(metrics.close)
+    with contextlib.closing(metrics) if metrics else contextlib.nullcontext():
         _fit_until_stopped(model, batches, all_callbacks, folder, listener, probe)
     if is_chief():
         try:
@@ -144,17 +139,10 @@ def _measured(model, batches, probe: InputProbe | None, num_batches: int):
     return model.distribute_strategy.experimental_distribute_dataset(probe.measure(batches), options)
 
 
-def compile_for_training(
-    model, optimizer: keras.optimizers.Optimizer, options: RunOptions, *, with_xla: bool, **arguments
-) -> None:
+def compile_for_training(model, optimizer: keras.optimizers.Optimizer, options: RunOptions, *, with_xla: bool) -> None:
     """Compiles a task model, which has its own loss and metrics.
 
-    Args:
-        model: the task model.
-        optimizer: the optimiser.
-        options: the options of the run.
-        with_xla: whether XLA compiles the step, which takes seconds for every shape of batch. It always does on JAX.
-        **arguments: further arguments of the model's `compile`.
+    Compiling with XLA takes seconds for every shape of batch. On JAX, XLA always compiles the step.
     """
     model.compile(
         optimizer=optimizer,
@@ -163,5 +151,4 @@ def compile_for_training(
         gradient_checkpointing=options.gradient_checkpointing,
         # On JAX, False would run each operation of the step by itself.
         jit_compile=with_xla if on_tensorflow() else "auto",
-        **arguments,
     )

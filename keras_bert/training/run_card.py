@@ -15,12 +15,8 @@ _LONGEST_NAME = 100
 
 
 def write_facts(folder: str, **sizes: int | None) -> None:
-    """Writes `facts.json` into the folder of a run: the running command, without secrets of URLs, and sizes of data.
-
-    Args:
-        folder: the folder of the run.
-        **sizes: such as `train_examples`; None is left out.
-    """
+    """Writes `facts.json` into the folder of a run: the running command, without secrets of URLs, and sizes of data,
+    such as `train_examples`; None is left out."""
     if not is_chief():
         return
     facts = {"command": running_command(), **{name: size for name, size in sizes.items() if size is not None}}
@@ -28,14 +24,9 @@ def write_facts(folder: str, **sizes: int | None) -> None:
 
 
 def write_training_section(folder: str, model_folder: str, scores: Mapping[str, float]) -> None:
-    """Writes the section on the training into the card in a model folder, in place of the section that it may have.
+    """Writes the section on a run's training into the card in its model folder, in place of the one that it may have.
 
-    A card whose author has changed its headings stays as it is.
-
-    Args:
-        folder: the folder of the run.
-        model_folder: that of its model. If there is none, nothing happens.
-        scores: name -> value.
+    A card whose author has changed its headings stays as it is. Without a model folder, nothing happens.
     """
     if not os.path.isfile(os.path.join(model_folder, CARD_FILE)):
         return

@@ -35,7 +35,6 @@ from keras_bert.training.strategies import (
     check_workers_agree,
     is_chief,
     wait_for_all,
-    worker_suffix,
 )
 from keras_bert.training.tensorboard_log import add_results
 
@@ -44,6 +43,7 @@ _FORMAT = 1  # of the folder, in `run.json`; a folder of another number is refus
 _LOCK_FILE = ".lock"
 EVALUATIONS_FILE = "evaluations.jsonl"
 EXTENDED_TO = "extended_to"  # the setting that may grow: the later ends of a run that is extended
+_CHECKPOINTS = "checkpoints"
 _CHECKPOINT = re.compile(r"step-(\d+)")
 # NumPy's file format cannot name the dtypes of ml_dtypes. Such arrays are stored as unsigned integers of the same size,
 # and the name of the dtype in an additional entry with this name.
@@ -103,7 +103,11 @@ class RunFolder:
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
         elif settings is not None:
-            _check_same_settings(self.path, recordable(_read_settings(settings_path)), {"format": _FORMAT, **settings})
+            try:
+                old = read_json_object(settings_path)
+            except InputError as error:
+                raise InputError(f"{str(error).rstrip('.')}. Remove the folder or give another output_dir.") from None
+            _check_same_settings(self.path, recordable(old), {"format": _FORMAT, **settings})
         if settings is not None:
             write_json(settings_path, {"format": _FORMAT, **settings})
 
@@ -111,11 +115,6 @@ class RunFolder:
     def model_path(self) -> str:
         """The model folder of the trained model."""
         return os.path.join(self.path, "model")
-
-    @property
-    def history_path(self) -> str:
-        """The log of this worker."""
-        return os.path.join(self.path, f"history{worker_suffix()}.jsonl")
 
     def file(self, name: str) -> str:
         """Returns the path of a file in this folder."""
@@ -129,8 +128,6 @@ class RunFolder:
         """Writes a checkpoint, from which training can continue after `step` updates. Then removes old checkpoints.
 
         Args:
-            model: the trained model.
-            step: the number of updates made.
             is_unchanged: called after the weights are read. If it returns False, nothing is written.
 
         Returns:
@@ -179,10 +176,9 @@ class RunFolder:
         Raises:
             InputError: all checkpoints are damaged, or the newest undamaged one belongs to another model.
         """
-        folder = os.path.dirname(self._checkpoint_path(0))
-        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        for name in self._checkpoint_names():
             if name.startswith(".") and PARTIAL in name:
-                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+                shutil.rmtree(os.path.join(self.path, _CHECKPOINTS, name), ignore_errors=True)
         for step in sorted(self._steps(), reverse=True):
             path = self._checkpoint_path(step)
             try:
@@ -266,12 +262,14 @@ class RunFolder:
         )
 
     def _checkpoint_path(self, step: int) -> str:
-        return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
+        return os.path.join(self.path, _CHECKPOINTS, f"step-{step:08d}")
+
+    def _checkpoint_names(self) -> list[str]:
+        folder = os.path.join(self.path, _CHECKPOINTS)
+        return os.listdir(folder) if os.path.isdir(folder) else []
 
     def _steps(self) -> list[int]:
-        folder = os.path.join(self.path, "checkpoints")
-        names = os.listdir(folder) if os.path.isdir(folder) else []
-        return [int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match]
+        return [int(match[1]) for match in map(_CHECKPOINT.fullmatch, self._checkpoint_names()) if match]
 
 
 def exclusive_training(train: Callable) -> Callable:
@@ -377,13 +375,6 @@ def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None
             )
     for name, variable in state.items():
         variable.assign(arrays[name])
-
-
-def _read_settings(path: str) -> dict:
-    try:
-        return read_json_object(path)
-    except InputError as error:
-        raise InputError(f"{str(error).rstrip('.')}. Remove the folder or give another output_dir.") from None
 
 
 def _check_same_settings(path: str, old: dict, new: dict) -> None:

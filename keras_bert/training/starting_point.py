@@ -20,21 +20,15 @@ from keras_bert.training.run_folder import RunFolder
 class StartingPoint:
     """The checkpoint, or the config and vocabulary of a new model, with which a run starts.
 
-    Attributes:
-        config: the config of a new model. With `init_checkpoint` it is not needed, but must agree if given.
-        vocabulary: the vocabulary of a new model. With `init_checkpoint` it is not needed, but must agree if given.
-        init_checkpoint: a checkpoint in any format.
-        do_lower_case: whether text is lower-cased; None for the choice of `init_checkpoint` or else of the config.
-        keep_layers: the numbers of the layers to take from `init_checkpoint`; None for all.
-        new_tokens: tokens to add to the vocabulary of `init_checkpoint`.
+    With `init_checkpoint`, config and vocabulary are not needed, but must agree if given.
     """
 
     config: BertConfig | None = None
     vocabulary: TokenTable | None = None
-    init_checkpoint: str | os.PathLike | None = None
-    do_lower_case: bool | None = None
-    keep_layers: Sequence[int] | None = None
-    new_tokens: Sequence[str] = ()
+    init_checkpoint: str | os.PathLike | None = None  # in any format
+    do_lower_case: bool | None = None  # None for the choice of `init_checkpoint` or else of the config
+    keep_layers: Sequence[int] | None = None  # the numbers of the layers to take from `init_checkpoint`; None for all
+    new_tokens: Sequence[str] = ()  # to add to the vocabulary of `init_checkpoint`
 
     def settings(self, model: Any) -> dict[str, Any]:
         """Returns the settings that `run.json` records about the model that `make` returned."""
@@ -49,9 +43,7 @@ class StartingPoint:
     def make(self, model_class: type, **arguments):
         """Returns a new model, with the weights of the checkpoint if there is one.
 
-        Args:
-            model_class: the class of the model.
-            **arguments: its constructor arguments besides the config.
+        `arguments` are those of its constructor besides the config.
 
         Raises:
             InputError: neither a config nor a checkpoint is given, or config, vocabulary and checkpoint disagree.
@@ -66,7 +58,7 @@ class StartingPoint:
                 new_tokens=self.new_tokens,
                 **arguments,
             )
-            self._check_loaded(model)
+            self.check_loaded(model)
         elif self.config:
             config = self.config
             if self.do_lower_case is not None:
@@ -76,51 +68,32 @@ class StartingPoint:
             raise InputError(
                 "Give a config (bert_config_file) to train from scratch, or a model folder as init_checkpoint."
             )
-        self._give_vocabulary(model)
+        self.give_vocabulary(model)
         return model
 
-    def make_trained(self, model_class: type, **arguments):
-        """Returns the model of the checkpoint, which must already have the heads of `model_class`.
-
-        Args:
-            model_class: the class of the model.
-            **arguments: constructor arguments besides the config, instead of those that were saved.
-
-        Raises:
-            InputError: the checkpoint lacks a head, or config, vocabulary and checkpoint disagree.
-        """
-        checkpoint = read_checkpoint(self.init_checkpoint, self.do_lower_case)
-        missing = [head for head in heads_of(model_class) if head not in checkpoint.heads]
-        if missing:
-            raise InputError(
-                f"{checkpoint.path} holds a {checkpoint.kind}, but a {model_class.__name__} is needed here: it has no "
-                f"{' and no '.join(missing)}. Train one from it first (do_train)."
-            )
-        model = model_of(model_class, checkpoint, **arguments)
-        self._check_loaded(model)
-        self._give_vocabulary(model)
-        return model
-
-    def _give_vocabulary(self, model) -> None:
+    def give_vocabulary(self, model) -> None:
+        """Gives a model the vocabulary, if there is one. Raises `InputError` if it has another size."""
         if self.vocabulary is not None:
             vocabulary = self.vocabulary.of_size(model.config.vocab_size)
             model.config.check_vocabulary(len(vocabulary))
             model.vocabulary = vocabulary
 
-    def _check_loaded(self, model) -> None:
-        path, vocabulary = self.init_checkpoint, self.vocabulary
+    def check_loaded(self, model) -> None:
+        """Raises `InputError` if config or vocabulary are not those of the model of the checkpoint."""
         if self.config:
-            _check_same_config(_with_casing_of(model.config, self.config, self.do_lower_case), model.config, path)
-        check_same_vocabulary(vocabulary, model.vocabulary, path)
+            config = _with_casing_of(model.config, self.config, self.do_lower_case)
+            _check_same_config(config, model.config, self.init_checkpoint)
+        check_same_vocabulary(self.vocabulary, model.vocabulary, self.init_checkpoint)
 
 
 def trained_model(model_class: type, folder: RunFolder, start: StartingPoint, **arguments):
     """Returns the trained model of the run in `folder`, or else the model of `start.init_checkpoint`.
 
-    `arguments` are as for `StartingPoint.make_trained`.
+    The model must already have the heads of `model_class`. `arguments` are constructor arguments besides the config,
+    instead of those that were saved.
 
     Raises:
-        InputError: there is no model, or it was trained for another task.
+        InputError: there is no model, it was trained for another task, or config, vocabulary and checkpoint disagree.
     """
     if os.path.isdir(folder.model_path):
         start = StartingPoint(init_checkpoint=folder.model_path)
@@ -129,7 +102,17 @@ def trained_model(model_class: type, folder: RunFolder, start: StartingPoint, **
             f"{folder.path} has no trained model. Finish its training first (do_train), or give a checkpoint of a "
             "trained model as init_checkpoint."
         )
-    return start.make_trained(model_class, **arguments)
+    checkpoint = read_checkpoint(start.init_checkpoint, start.do_lower_case)
+    missing = [head for head in heads_of(model_class) if head not in checkpoint.heads]
+    if missing:
+        raise InputError(
+            f"{checkpoint.path} holds a {checkpoint.kind}, but a {model_class.__name__} is needed here: it has no "
+            f"{' and no '.join(missing)}. Train one from it first (do_train)."
+        )
+    model = model_of(model_class, checkpoint, **arguments)
+    start.check_loaded(model)
+    start.give_vocabulary(model)
+    return model
 
 
 def check_same_vocabulary(vocabulary: TokenTable | None, saved: TokenTable | None, path: str | os.PathLike) -> None:

@@ -142,11 +142,7 @@ def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
 
 
 def check_workers_agree(settings: Mapping) -> None:
-    """Raises `InputError` on every worker if the workers were started with different settings.
-
-    Args:
-        settings: JSON values. For a vocabulary, pass its hash.
-    """
+    """Raises `InputError` on every worker if the workers were started with different settings (JSON values)."""
     if _workers() is None:
         return
     text = json.dumps(settings, sort_keys=True)
@@ -179,10 +175,8 @@ def worker_suffix() -> str:
 def call_in_chief(function: Callable[[], Any]) -> Any:
     """Calls `function` in the chief only and returns its result in all processes. All must call this.
 
-    `function` must not contain a computation that the processes share, because the other processes only wait.
-
-    Args:
-        function: takes no arguments and returns JSON values.
+    `function` returns JSON values. It must not contain a computation that the processes share, because the other
+    processes only wait.
 
     Raises:
         InputError: `function` has raised it in the chief. It is raised in all processes.
@@ -217,13 +211,13 @@ def run_in_chief(strategy: Any, function: Callable[[], Any]) -> None:
             function()
         except InputError as error:
             failure = error
+
+    def report() -> None:
+        if failure is not None:
+            raise failure
+
     with strategy.scope():
-        call_in_chief(functools.partial(_raise, failure))
-
-
-def _raise(failure: InputError | None) -> None:
-    if failure is not None:
-        raise failure
+        call_in_chief(report)
 
 
 def _of_all_workers(numbers: list[int]) -> list[int]:

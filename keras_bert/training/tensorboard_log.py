@@ -13,9 +13,6 @@ _FOLDER = "tensorboard"
 class TensorBoardLog:
     """Files for TensorBoard, in the folder `tensorboard` of a run. A resumed run adds to them.
 
-    Args:
-        folder: the folder of the run.
-
     Raises:
         InputError: the package tensorboard is not installed.
     """
@@ -39,7 +36,6 @@ class TensorBoardLog:
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the files."""
         self._writer.close()
 
 

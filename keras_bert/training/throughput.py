@@ -22,9 +22,6 @@ class ModelFlops:
     2020, arXiv 2001.08361, section 2.1). The scores and weighted sums of attention take 4 times the size of all heads
     per pair of tokens, and their gradients twice as many (Chowdhery et al., 2022, arXiv 2204.02311, appendix B).
     Padding, embeddings, LayerNorm, the pooler and classifiers are not counted.
-
-    Args:
-        model: a task model.
     """
 
     def __init__(self, model):

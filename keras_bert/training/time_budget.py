@@ -26,12 +26,8 @@ class TimeBudget(StepCallback):
     Create it after `compile`, with an optimizer whose learning rate is a number, and call `start_at` before each `fit`.
 
     Args:
-        folder: the folder of the run.
-        model: the compiled model.
-        schedule: takes a step and returns a learning rate.
-        num_train_steps: the step at which the schedule ends.
+        schedule: takes a step and returns a learning rate. It ends at `num_train_steps`.
         max_hours: the budget.
-        clock: returns a time in seconds.
     """
 
     def __init__(
@@ -43,12 +39,10 @@ class TimeBudget(StepCallback):
         max_hours: float,
         clock: Callable[[], float] = time.monotonic,
     ):
-        super().__init__(0, num_train_steps)
-        self._folder = folder
+        super().__init__(folder, 0, num_train_steps)
         self._schedule = schedule
         self._max_hours = max_hours
         self._clock = clock
-        self._evaluations: Evaluations | None = None
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # inside a LossScaleOptimizer
         self._trained_hours = self._optimizer.add_variable((), dtype="float32", name="trained_hours")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.training.best_model import BestModel, remove_best_weights
+from keras_bert.training.evaluations import BestModel, remove_best_weights
 from keras_bert.training.finished_runs import best_step, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 
