@@ -98,14 +98,21 @@ def create_pretraining_data(
     keep_corpus, place = tokenized_corpus is not None, tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
     with _output_place(prefix), WorkerPool(num_processes) as pool:
         corpus = tokenize_text(input_file, place, tokenizer, settings, pool=pool, show_progress=show_progress)
-        paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
+        paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus.manifest, options)
         try:
             dealing, sizes = plan.plan_dealing(corpus, options, len(paths))
         except InputError:  # the text is too short for its shards
             if not keep_corpus:
                 shutil.rmtree(corpus.path)
             raise
-        job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
+        job = ShardJob(
+            options=options,
+            compression=compression,
+            use_v2_feature_names=use_v2_feature_names,
+            corpus_path=corpus.path,
+            paths=paths,
+            dealing=dealing,
+        )
         shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
         description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
         summary = PretrainingDataSummary(paths, description, sum((shard.counts for shard in shards), RecordCounts()))

@@ -122,12 +122,12 @@ def describe_request(
 
 
 def shard_paths(
-    output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
+    output_dir: str | os.PathLike, num_shards: int | None, manifest: dict[str, Any], options: PretrainingOptions
 ) -> list[str]:
-    """Returns the names of the files of a folder."""
+    """Returns the names of the files of a folder. `manifest`, here and below: that of the tokenised corpus."""
     if num_shards is None:
-        few = min(max(corpus.num_documents // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
-        num_shards = max(few, -(-corpus.num_tokens * options.dupe_factor // _TOKENS_PER_SHARD))
+        few = min(max(manifest["num_documents"] // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
+        num_shards = max(few, -(-manifest["num_tokens"] * options.dupe_factor // _TOKENS_PER_SHARD))
     names = (f"pretraining-{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards))
     return [os.path.join(output_dir, name) for name in names]
 
@@ -160,17 +160,17 @@ def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shard
     Raises `InputError` if a file would have no record, or the corpus is damaged.
     """
     corpus.check_offsets()
-    warn_about_unknown_tokens(corpus)
+    warn_about_unknown_tokens(corpus.manifest)
     _warn_about_long_sentences(corpus, options)
     sizes = shard_sizes(corpus, Dealing(num_shards, options.random_seed))
-    dealing = choose_dealing(corpus, sizes, options)
+    dealing = choose_dealing(corpus.manifest, sizes, options)
     if dealing.num_sentences is not None:
         sizes = shard_sizes(corpus, dealing)
-    check_shards(corpus, sizes, options)
+    check_shards(corpus.manifest, sizes, options)
     return dealing, sizes
 
 
-def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
+def choose_dealing(manifest: dict[str, Any], sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
     """Assigns whole documents if every file then has a record, otherwise parts of documents.
 
     Args:
@@ -187,14 +187,14 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
     needed, at_least = (sentences_needed(number, options.sentence_task) for number in (num_shards, 1))
     if num_shards > 1 and at_least <= num_sentences < needed:
         raise InputError(
-            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_shards, options.sentence_task)
+            too_short_message(num_sentences, manifest["input_bytes"], num_shards, options.sentence_task)
             + f" Or write at most {num_sentences * num_shards // needed} files."
         )
     if num_shards == 1:
         return whole
     _logger.warning(
-        f"The text has too few documents ({corpus.num_documents}) for {num_shards} output files, so they are cut: each "
-        f"file gets 1/{num_shards} of the text, in the order of the text."
+        f"The text has too few documents ({manifest['num_documents']}) for {num_shards} output files, so they are cut: "
+        f"each file gets 1/{num_shards} of the text, in the order of the text."
     )
     return dataclasses.replace(whole, num_sentences=num_sentences)
 
@@ -234,7 +234,7 @@ def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
     return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
 
 
-def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> None:
+def check_shards(manifest: dict[str, Any], sizes: ShardSizes, options: PretrainingOptions) -> None:
     """Warns about an uneven distribution of records. Raises `InputError` if a file has no record."""
     if options.reuse_len:
         _check_streams(sizes, options)
@@ -243,18 +243,18 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrainin
     has_records = _has_records(sizes, sentence_task)
     if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(
-            "The text is too short for a single example: a pair needs two sentences. " + _advice_about_lines(corpus)
+            "The text is too short for a single example: a pair needs two sentences. " + _advice_about_lines(manifest)
         )
-    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == corpus.num_documents:
+    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == manifest["num_documents"]:
         raise InputError(
-            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
+            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(manifest)
         )
     if not has_records.all():
         raise InputError(
             f"Of {len(has_records)} output files {(~has_records).sum()} would have no sentence pair, because so few "
             "documents have two sentences. Write fewer files."
         )
-    if sentence_task == "next_sentence" and corpus.num_documents == 1:
+    if sentence_task == "next_sentence" and manifest["num_documents"] == 1:
         _logger.warning(
             "The text is a single document (a blank line begins a new one), so random next sentences come from other "
             "places of the same document."
@@ -288,7 +288,7 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
         num_cut += count_cut_tokens(lengths, options, corpus.vocabulary.special_tokens)
-    warn_about_cut_tokens(num_cut, corpus, options)
+    warn_about_cut_tokens(num_cut, corpus.manifest, options)
 
 
 def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, special_tokens: SpecialTokens) -> int:
@@ -298,30 +298,30 @@ def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, 
     return int(np.maximum(sentence_lengths - (options.max_seq_length - special_tokens.num_special(2)), 0).sum())
 
 
-def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+def warn_about_cut_tokens(num_cut: int, manifest: dict[str, Any], options: PretrainingOptions) -> None:
     """Warns if much of the text is lost; see `_warn_about_long_sentences`."""
-    if num_cut > _MANY_CUT * corpus.num_tokens:
+    if num_cut > _MANY_CUT * manifest["num_tokens"]:
         advice = "Use a larger --max_seq_length, or check --language, whose rules split the lines into sentences."
         _logger.warning(
-            f"{100 * num_cut / corpus.num_tokens:.1f} % of the tokens are lost, because their sentences are longer "
-            f"than a record (max_seq_length={options.max_seq_length}). "
-            + (advice if corpus.manifest["split_sentences"] else _advice_about_lines(corpus))
+            f"{100 * num_cut / manifest['num_tokens']:.1f} % of the tokens are lost, because their sentences are "
+            f"longer than a record (max_seq_length={options.max_seq_length}). "
+            + (advice if manifest["split_sentences"] else _advice_about_lines(manifest))
         )
 
 
-def _advice_about_lines(corpus: TokenizedCorpus) -> str:
+def _advice_about_lines(manifest: dict[str, Any]) -> str:
     """Returns the advice for a text with too few or too long sentences."""
-    if corpus.manifest["split_sentences"]:
+    if manifest["split_sentences"]:
         return "Its lines were split into sentences. Give more text."
     return "Each line counts as one sentence. If lines are whole paragraphs, add --split_sentences."
 
 
-def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
-    share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
+def warn_about_unknown_tokens(manifest: dict[str, Any]) -> None:
+    share = manifest["num_unknown_tokens"] / manifest["num_tokens"]
     if share > _MANY_UNKNOWN:
         _logger.warning(
             "%.1f %% of the tokens are [UNK]: this vocabulary does not fit the text. Check vocab_file and "
             "do_lower_case=%s, or build a vocabulary from this text.",
             100 * share,
-            corpus.manifest["do_lower_case"],
+            manifest["do_lower_case"],
         )

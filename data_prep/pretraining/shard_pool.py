@@ -11,9 +11,8 @@ import functools
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,32 +33,42 @@ _TOKENS_PER_PROCESS = 5_000_000
 # Bytes of a finished pass that are read at a time.
 _READ_BYTES = 1_000_000
 
+_SECONDS_BETWEEN_REPORTS = 0.3
+
 # Called when examples are written, with the shard, the number of records, and their share of the shard.
 OnRecords = Callable[[int, int, float], None]
+# Encoded records: bytes of a file, their counts, and their share of the file.
+_Piece = tuple[bytes, RecordCounts, float]
+# In a worker process: it reports to the main process, and ends the work when that says so.
+_report: OnRecords | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class ShardJob:
-    """The description of a job, which all processes get: the corpus, the file of each shard, and their format."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordJob:
+    """What all processes, here or with Beam, know of the records that they write."""
 
-    corpus_path: str
     options: PretrainingOptions
-    paths: Sequence[str]
-    dealing: Dealing
-    compression: str = "none"
-    use_v2_feature_names: bool = False
+    compression: str
+    use_v2_feature_names: bool
 
     @property
     def record(self) -> list[features.Feature]:
         """The features, with the names that they have in the files."""
         return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
 
+    def encode(self, batch: Mapping[str, np.ndarray]) -> tuple[bytes, RecordCounts]:
+        """Returns the records of a batch as bytes of a file, and their counts."""
+        named = features.to_garden_names(batch) if self.use_v2_feature_names else batch
+        return encode_tfrecords(named, self.record), RecordCounts.of_batch(batch)
 
-# In a worker process: an event that tells all workers to stop and remove their unfinished files; and for each shard,
-# the number of written records and their share.
-_stop = None
-_progress = None
-_SECONDS_BETWEEN_REPORTS = 0.3
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardJob(RecordJob):
+    """A job of this machine: the corpus, and the file of each shard."""
+
+    corpus_path: str
+    paths: Sequence[str]
+    dealing: Dealing
 
 
 def write_shards(
@@ -81,9 +90,9 @@ def write_shards(
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     # Shared memory without a lock, since a killed process could keep a lock forever.
-    progress = _Progress(context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths)))
+    num_records, shares = context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths))
     executor = concurrent.futures.ProcessPoolExecutor(
-        min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, progress)
+        min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, num_records, shares)
     )
     try:
         with ctrl_c_held_back():
@@ -95,7 +104,7 @@ def write_shards(
                 pending, _SECONDS_BETWEEN_REPORTS, concurrent.futures.FIRST_COMPLETED
             )
             for shard in shards:
-                now = progress.num_records[shard], progress.shares[shard]
+                now = num_records[shard], shares[shard]
                 if now != seen[shard]:
                     on_records(shard, now[0] - seen[shard][0], now[1] - seen[shard][1])
                     seen[shard] = now
@@ -123,22 +132,16 @@ def write_shard(
 
     def written(pieces: Iterator[_Piece]) -> Iterator[tuple[bytes, int]]:
         nonlocal counts
-        for piece in pieces:
-            num_records = piece.counts.num_records
-            yield piece.data, num_records
-            if _stop is not None and _stop.is_set():
-                raise KeyboardInterrupt
-            counts += piece.counts
+        for data, piece_counts, share in pieces:
+            yield data, piece_counts.num_records
+            counts += piece_counts
             if on_records:
-                on_records(shard, num_records, piece.share)
-            if _progress is not None:
-                _progress.num_records[shard] += num_records
-                _progress.shares[shard] += piece.share
+                on_records(shard, piece_counts.num_records, share)
 
     if num_processes > 1:
         made = _make_in_processes(corpus, job, shard, pool, num_processes)
     else:
-        made = _make_pieces(corpus, job, shard)
+        made = ((*job.encode(batch), share) for batch, share in shard_batches(corpus, job.options, job.dealing, shard))
     with contextlib.closing(made) as pieces:
         file = write_encoded(job.paths[shard], written(pieces), job.compression)
     return FinishedShard(file, counts)
@@ -147,27 +150,7 @@ def write_shard(
 def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> FinishedShard:
     """As `write_shard`, with a pool of its own, in a process of another pool."""
     with WorkerPool(num_processes) as pool:
-        return write_shard(job, shard, None, pool)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Piece:
-    """Encoded records: bytes of a file, their counts, and their share of the file."""
-
-    data: bytes
-    counts: RecordCounts
-    share: float
-
-    @classmethod
-    def of_batch(cls, batch: dict[str, np.ndarray], job: ShardJob, share: float) -> "_Piece":
-        named = features.to_garden_names(batch) if job.use_v2_feature_names else batch
-        return cls(encode_tfrecords(named, job.record), RecordCounts.of_batch(batch), share)
-
-
-def _make_pieces(corpus: TokenizedCorpus, job: ShardJob, shard: int) -> Iterator[_Piece]:
-    """Makes the records of a shard in this process."""
-    for batch, share in shard_batches(corpus, job.options, job.dealing, shard):
-        yield _Piece.of_batch(batch, job, share)
+        return write_shard(job, shard, _report, pool)
 
 
 def _make_in_processes(
@@ -191,7 +174,7 @@ def _make_in_processes(
             for path, counts, share in made:
                 with open(path, "rb") as file:
                     while data := file.read(_READ_BYTES):
-                        yield _Piece(data, counts, share)
+                        yield data, counts, share
                         counts, share = RecordCounts(), 0.0
                 os.remove(path)
 
@@ -216,9 +199,9 @@ def _make_pass(
     counts = RecordCounts()
     with explain_write_errors(path), open(path, "wb") as file:
         for batch, _ in pass_batches(block, job.options, corpus.vocabulary, place.shard, place.number, pass_number):
-            piece = _Piece.of_batch(batch, job, 0.0)
-            file.write(piece.data)
-            counts += piece.counts
+            data, batch_counts = job.encode(batch)
+            file.write(data)
+            counts += batch_counts
     return path, counts, block_share / job.options.dupe_factor
 
 
@@ -232,11 +215,12 @@ def _gather(place: _BlockOfShard) -> tuple[TokenizedCorpus, DocumentBlock]:
     return corpus, DocumentBlock.gather_ranges(corpus, place.ranges)
 
 
-class _Progress(NamedTuple):
-    num_records: Sequence[int]
-    shares: Sequence[float]
+def _start_worker(stop, num_records, shares) -> None:
+    def report(shard: int, number: int, share: float) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt  # removes the unfinished file
+        num_records[shard] += number
+        shares[shard] += share
 
-
-def _start_worker(stop, progress: _Progress) -> None:
-    global _stop, _progress
-    _stop, _progress = stop, progress
+    global _report
+    _report = report
