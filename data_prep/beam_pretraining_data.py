@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from data_prep.pretraining import record_flags
 from data_prep.pretraining.beam_runner import new_pipeline, wait_for
-from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
 from data_prep.pretraining.record_folder import PROGRESS_NAME, PretrainingDataSummary, RecordFolder
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.command_line import command_of
@@ -61,17 +61,16 @@ def beam_pretraining_data(
     from data_prep.pretraining.beam_layout import describe_job
     from data_prep.pretraining.beam_pipeline import add_pipeline
 
-    job = describe_job(
-        input_file, vocab_file, output_dir, num_shards, options, settings, compression, use_v2_feature_names
-    )
+    form = RecordForm(options or PretrainingOptions(), compression, use_v2_feature_names)
+    job = describe_job(input_file, vocab_file, output_dir, num_shards, form, settings)
     files = BeamFiles()
-    folder = RecordFolder(os.path.join(job.output_dir, ""), job.request, files)
+    folder = RecordFolder(os.path.join(job.output_dir, ""), job.request, files=files)
     if finished := folder.finished_run(job.output_dir):
         _logger.warning("%s already holds these records. Nothing was done.", job.output_dir)
         return finished
     add_pipeline(pipeline, job)
     if folder.is_begun():
-        folder.read_progress(may_replace=False)
+        folder.read_progress()
         _logger.warning("%s was begun before. Finished files are kept.", job.output_dir)
     elif files.sizes(job.output_dir) or (os.path.isdir(job.output_dir) and os.listdir(job.output_dir)):
         raise InputError(f"The output folder {job.output_dir} is not empty. Remove it, or give another name.")

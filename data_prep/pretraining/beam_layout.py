@@ -11,14 +11,12 @@ from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.beam_files import is_remote, source_sizes
 from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions
-from data_prep.pretraining.shard_pool import RecordJob
+from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
 from data_prep.text.corpus import TextCheck, as_patterns
 from data_prep.tokenized.corpus_writer import EncodedChunk, TextSource, empty_manifest
 from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_whole
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer
 
 # The number of bits of the key of a chunk that hold its number within the source. The others hold that of the source.
@@ -29,8 +27,8 @@ _COUNTED = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BeamJob(RecordJob):
+@dataclasses.dataclass(frozen=True)
+class BeamJob:
     """The description of a run, which all workers get.
 
     Args:
@@ -43,6 +41,7 @@ class BeamJob(RecordJob):
     sources: list[str]
     tokenizer: Tokenizer
     settings: TextSettings
+    form: RecordForm
     output_dir: str
     num_shards: int | None
     corpus_manifest: dict[str, Any]
@@ -58,15 +57,11 @@ def describe_job(
     vocab_file: str | os.PathLike,
     output_dir: str,
     num_shards: int | None,
-    options: PretrainingOptions | None,
+    form: RecordForm,
     settings: TextSettings | None,
-    compression: str,
-    use_v2_feature_names: bool,
 ) -> BeamJob:
     """Checks everything that can be checked before the run, and returns the job."""
-    options = options or PretrainingOptions()
-    check_whole("num_shards", num_shards, at_least=1, or_none=True)
-    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, num_shards, form)
     if settings.drop_near_duplicates:
         raise InputError(
             "drop_near_duplicates compares each document with all before it, so one process must see them in order. "
@@ -92,13 +87,11 @@ def describe_job(
         sources=list(sizes),
         tokenizer=tokenizer,
         settings=settings,
-        options=options,
+        form=form,
         output_dir=output_dir,
         num_shards=num_shards,
-        compression=compression,
-        use_v2_feature_names=use_v2_feature_names,
         corpus_manifest=manifest,
-        request=plan.describe_request(text, options, compression, use_v2_feature_names, num_shards),
+        request=plan.describe_request(text, form, num_shards),
     )
 
 
@@ -162,11 +155,11 @@ def plan_shards(rows: list[np.ndarray], job: BeamJob) -> CorpusLayout:
     counted = {name: total for name, total in totals.items() if name in job.corpus_manifest}
     manifest = {**job.corpus_manifest, **counted}
     plan.warn_about_unknown_tokens(manifest)
-    plan.warn_about_cut_tokens(int(num_cut.sum()), manifest, job.options)
-    paths = plan.shard_paths(job.output_dir, job.num_shards, manifest, job.options)
+    plan.warn_about_cut_tokens(int(num_cut.sum()), manifest, job.form.options)
+    paths = plan.shard_paths(job.output_dir, job.num_shards, manifest, job.form.options)
     num_sentences = counts[:, 3 + _COUNTED.index("num_sentences")]
     first_documents, first_sentences = (np.cumsum(column) - column for column in (num_documents, num_sentences))
-    dealing = Dealing(len(paths), job.options.random_seed)
+    dealing = Dealing(len(paths), job.form.options.random_seed)
     return CorpusLayout(keys, first_documents, first_sentences, manifest, paths, dealing)
 
 
@@ -186,5 +179,5 @@ def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]]
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:
         columns[:, shard] = counts
-    dealing = plan.choose_dealing(layout.corpus_manifest, plan.ShardSizes(*columns), job.options)
+    dealing = plan.choose_dealing(layout.corpus_manifest, plan.ShardSizes(*columns), job.form.options)
     return dataclasses.replace(layout, dealing=dealing)

@@ -35,7 +35,6 @@ from data_prep.pretraining.document_block import DocumentBlock, blocks_of_gather
 from data_prep.pretraining.pretraining_records import batches_of_blocks
 from data_prep.pretraining.record_folder import (
     FinishedShard,
-    PretrainingDataSummary,
     RecordCounts,
     RecordFolder,
     shard_from_json,
@@ -75,7 +74,7 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokenizer, job.settings))
     whole_documents = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk, job.options, job.tokenizer.special_tokens)
+        | "CountChunk" >> beam.Map(count_chunk, job.form.options, job.tokenizer.special_tokens)
         | "GatherCounts" >> beam.combiners.ToList()
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
@@ -177,12 +176,12 @@ class WriteShard(beam.DoFn):
 
         def pieces() -> Iterator[tuple[bytes, int]]:
             nonlocal counts
-            for batch, _ in batches_of_blocks(blocks, documents.num_tokens, job.options, job.tokenizer, shard):
-                data, batch_counts = job.encode(batch)
+            for batch, _ in batches_of_blocks(blocks, documents.num_tokens, job.form.options, job.tokenizer, shard):
+                data, batch_counts = job.form.encode(batch)
                 counts += batch_counts
                 yield data, batch_counts.num_records
 
-        file = write_encoded(path, pieces(), job.compression, BeamFiles().open_output)
+        file = write_encoded(path, pieces(), job.form.compression, BeamFiles().open_output)
         finished = FinishedShard(file, counts)
         with BeamFiles().open_output(_note_path(path)) as note:
             note.write(json.dumps(shard_to_json(finished)).encode())
@@ -196,15 +195,13 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     """
     files = BeamFiles()
     _, shards, sizes = zip(*sorted(reports, key=lambda report: report[0]), strict=True)
-    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
+    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files=files)
     try:
-        plan.check_shards(layout.corpus_manifest, plan.ShardSizes(*np.array(sizes).T), job.options)
+        plan.check_shards(layout.corpus_manifest, plan.ShardSizes(*np.array(sizes).T), job.form.options)
     except InputError:
         files.remove([*layout.paths, *map(_note_path, layout.paths)])
         raise
-    counts = sum((shard.counts for shard in shards), RecordCounts())
-    summary = PretrainingDataSummary(layout.paths, layout.corpus_manifest, counts)
-    folder.finish(summary, list(shards), job.record if job.compression == "none" else None)
+    folder.finish(layout.paths, layout.corpus_manifest, shards, job.form.record)
     # The notes, and temporary files of killed workers.
     notes = {os.path.basename(_note_path(path)) for path in layout.paths}
     leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]

@@ -12,7 +12,7 @@ import numpy as np
 from data_prep.pretraining.document_block import count_tokens
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.permutation_rows import NUM_SPECIAL
-from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
 from data_prep.pretraining.record_writer import check_compression
 from data_prep.text.corpus import as_patterns, input_size
 from data_prep.tokenized.document_filters import in_effect
@@ -20,6 +20,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
@@ -38,11 +39,12 @@ _DOCUMENTS_AT_ONCE = 1_000_000
 
 
 def check_arguments(
-    vocab_file: str | os.PathLike, settings: TextSettings | None, options: PretrainingOptions, compression: str
+    vocab_file: str | os.PathLike, settings: TextSettings | None, num_shards: int | None, form: RecordForm
 ) -> tuple[Any, TextSettings]:
     """Checks what the local run and Beam are both given. Returns the tokenizer, and the settings that fit it."""
-    check_compression(compression)
-    warn_about_too_few_predictions(options)
+    check_whole("num_shards", num_shards, at_least=1, or_none=True)
+    check_compression(form.compression)
+    warn_about_too_few_predictions(form.options)
     return (settings or TextSettings()).with_tokenizer(load_vocabulary(vocab_file))
 
 
@@ -104,21 +106,9 @@ def describe_text(
     return {**text, "vocabulary_sha256": vocabulary.sha256}
 
 
-def describe_request(
-    text: dict[str, Any],
-    options: PretrainingOptions,
-    compression: str,
-    use_v2_feature_names: bool,
-    num_files: int | None,
-) -> dict[str, Any]:
+def describe_request(text: dict[str, Any], form: RecordForm, num_files: int | None) -> dict[str, Any]:
     """Returns everything that determines the bytes of the records. Runs with equal requests write equal bytes."""
-    return {
-        **text,
-        "options": options.in_effect(),
-        "compression": compression,
-        "use_v2_feature_names": use_v2_feature_names,
-        "num_files": num_files,
-    }
+    return {**text, **vars(form), "options": form.options.in_effect(), "num_files": num_files}
 
 
 def shard_paths(

@@ -16,6 +16,7 @@ from data_prep.pretraining.permutation_rows import (
     tokens_that_begin_words,
     with_shuffled_documents,
 )
+from data_prep.pretraining.record_folder import RecordCounts
 from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
 from data_prep.pretraining.sequence_packing import pack_sequences
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
@@ -23,6 +24,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records import features
+from keras_bert.records.encoding import encode_tfrecords
 from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
@@ -169,6 +171,25 @@ class PretrainingOptions(Options):
             has_order=self.reuse_len > 0,
             has_streams=self.num_streams > 0,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordForm:
+    """What determines the bytes of records besides the text."""
+
+    options: PretrainingOptions
+    compression: str
+    use_v2_feature_names: bool
+
+    @property
+    def record(self) -> list[features.Feature]:
+        """The features, with the names that they have in the files."""
+        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
+
+    def encode(self, batch: dict[str, np.ndarray]) -> tuple[bytes, RecordCounts]:
+        """Returns the records of a batch as bytes of a file, and their counts."""
+        named = features.to_garden_names(batch) if self.use_v2_feature_names else batch
+        return encode_tfrecords(named, self.record), RecordCounts.of_batch(batch)
 
 
 def shard_batches(

@@ -11,22 +11,20 @@ import functools
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
 from data_prep.pretraining.document_block import DocumentBlock, count_shard_tokens, count_tokens, shard_blocks
 from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions, pass_batches, shard_batches
+from data_prep.pretraining.pretraining_records import RecordForm, pass_batches, shard_batches
 from data_prep.pretraining.record_folder import FinishedShard, RecordCounts
 from data_prep.pretraining.record_writer import write_encoded
 from data_prep.text.ordered_map import WorkerPool, ctrl_c_held_back
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import PARTIAL, explain_write_errors
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.records.encoding import encode_tfrecords
 
 # For less text, counting every pass, starting a process takes longer than it saves.
 _TOKENS_PER_PROCESS = 5_000_000
@@ -43,29 +41,11 @@ _Piece = tuple[bytes, RecordCounts, float]
 _report: OnRecords | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordJob:
-    """What all processes, here or with Beam, know of the records that they write."""
+@dataclasses.dataclass(frozen=True)
+class ShardJob:
+    """The description of a job, which all processes get: the form of the records, the corpus, and all files."""
 
-    options: PretrainingOptions
-    compression: str
-    use_v2_feature_names: bool
-
-    @property
-    def record(self) -> list[features.Feature]:
-        """The features, with the names that they have in the files."""
-        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
-
-    def encode(self, batch: Mapping[str, np.ndarray]) -> tuple[bytes, RecordCounts]:
-        """Returns the records of a batch as bytes of a file, and their counts."""
-        named = features.to_garden_names(batch) if self.use_v2_feature_names else batch
-        return encode_tfrecords(named, self.record), RecordCounts.of_batch(batch)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ShardJob(RecordJob):
-    """A job of this machine: the corpus, and the file of each shard."""
-
+    form: RecordForm
     corpus_path: str
     paths: Sequence[str]
     dealing: Dealing
@@ -127,7 +107,7 @@ def write_shard(
     corpus = TokenizedCorpus.open(job.corpus_path)
     num_tokens = count_shard_tokens(corpus, job.dealing, shard)
     pool = pool or WorkerPool(1)
-    num_processes = min(pool.num_processes, num_tokens * job.options.dupe_factor // _TOKENS_PER_PROCESS)
+    num_processes = min(pool.num_processes, num_tokens * job.form.options.dupe_factor // _TOKENS_PER_PROCESS)
     counts = RecordCounts()
 
     def written(pieces: Iterator[_Piece]) -> Iterator[tuple[bytes, int]]:
@@ -141,9 +121,10 @@ def write_shard(
     if num_processes > 1:
         made = _make_in_processes(corpus, job, shard, pool, num_processes)
     else:
-        made = ((*job.encode(batch), share) for batch, share in shard_batches(corpus, job.options, job.dealing, shard))
+        batches = shard_batches(corpus, job.form.options, job.dealing, shard)
+        made = ((*job.form.encode(batch), share) for batch, share in batches)
     with contextlib.closing(made) as pieces:
-        file = write_encoded(job.paths[shard], written(pieces), job.compression)
+        file = write_encoded(job.paths[shard], written(pieces), job.form.compression)
     return FinishedShard(file, counts)
 
 
@@ -156,7 +137,7 @@ def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> Finished
 def _make_in_processes(
     corpus: TokenizedCorpus, job: ShardJob, shard: int, pool: WorkerPool, num_processes: int
 ) -> Iterator[_Piece]:
-    """As `_make_pieces`, in several processes, one pass over a block at a time.
+    """Makes the records of a shard in several processes, one pass over a block at a time.
 
     The passes are passed as files in the folder of the shard: pipes would take a fifth of the total time.
     """
@@ -167,7 +148,7 @@ def _make_in_processes(
         (_BlockOfShard(corpus.path, shard, number, ranges), count_tokens(corpus, ranges).sum() / num_tokens)
         for number, ranges in enumerate(shard_blocks(corpus, job.dealing, shard))
     )
-    passes = ((block, share, number) for block, share in blocks for number in range(job.options.dupe_factor))
+    passes = ((block, share, number) for block, share in blocks for number in range(job.form.options.dupe_factor))
     with tempfile.TemporaryDirectory(prefix=f".{name}{PARTIAL}passes-", dir=folder) as parts:
         make = functools.partial(_make_pass, job, parts)
         with contextlib.closing(pool.map(make, passes, num_processes)) as made:
@@ -193,16 +174,17 @@ def _make_pass(
     job: ShardJob, folder: str, block_and_pass: tuple[_BlockOfShard, float, int]
 ) -> tuple[str, RecordCounts, float]:
     """Makes the records of one pass over one block, which is the given share of its shard, as a file in a folder."""
-    place, block_share, pass_number = block_and_pass
-    corpus, block = _gather(place)
-    path = os.path.join(folder, f"{place.number}-{pass_number}")
+    (block_of_shard, block_share, number), options = block_and_pass, job.form.options
+    shard, block_number = block_of_shard.shard, block_of_shard.number
+    corpus, block = _gather(block_of_shard)
+    path = os.path.join(folder, f"{block_number}-{number}")
     counts = RecordCounts()
     with explain_write_errors(path), open(path, "wb") as file:
-        for batch, _ in pass_batches(block, job.options, corpus.vocabulary, place.shard, place.number, pass_number):
-            data, batch_counts = job.encode(batch)
+        for batch, _ in pass_batches(block, options, corpus.vocabulary, shard, block_number, number):
+            data, batch_counts = job.form.encode(batch)
             file.write(data)
             counts += batch_counts
-    return path, counts, block_share / job.options.dupe_factor
+    return path, counts, block_share / options.dupe_factor
 
 
 @functools.lru_cache(maxsize=1)

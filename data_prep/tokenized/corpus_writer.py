@@ -17,6 +17,7 @@ import numpy as np
 
 from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenized_corpus import (
+    ARRAY_FILES,
     FORMAT,
     LOCK_NAME,
     MANIFEST_NAME,
@@ -35,6 +36,7 @@ from keras_bert.tokenization.tokenizer import Tokenizer, TokenTable
 
 # A part has this many chunks, 64 MB of text: the most that is lost if the work is stopped.
 _CHUNKS_PER_PART = 32
+_COUNTS_OF_PARTS = ("num_documents", "num_sentences", "num_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,6 @@ class EncodedChunk:
         return np.diff(ends, prepend=0)
 
     def counts(self) -> dict[str, int]:
-        """The counts of the chunk."""
         return {
             "num_documents": len(self.document_lengths),
             "num_sentences": len(self.sentence_lengths),
@@ -110,24 +111,22 @@ class CorpusWriter:
             name: _GrowingFile(os.path.join(path, name), 0 if is_empty else size)
             for name, size in array_sizes(state).items()
         }
-        self._part = dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0)
         if is_empty:
-            for name in ("sentence_offsets.bin", "document_offsets.bin"):
+            for name in ARRAY_FILES[1:]:
                 self._files[name].write(np.zeros(1, np.int64))
 
     def add(self, chunk: EncodedChunk) -> None:
         """Writes the next chunk of the text."""
         state, progress = self._state, self._state["progress"]
-        self._files["tokens.bin"].write(chunk.tokens.astype(state["token_dtype"], copy=False))
-        sentence_ends = state["num_tokens"] + np.cumsum(chunk.sentence_lengths, dtype=np.int64)
-        self._files["sentence_offsets.bin"].write(sentence_ends)
-        document_ends = state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64)
-        self._files["document_offsets.bin"].write(document_ends)
-        counts = chunk.counts()
-        for name, number in counts.items():
+        arrays = (
+            chunk.tokens.astype(state["token_dtype"], copy=False),
+            state["num_tokens"] + np.cumsum(chunk.sentence_lengths, dtype=np.int64),
+            state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64),
+        )
+        for name, array in zip(ARRAY_FILES, arrays, strict=True):
+            self._files[name].write(array)
+        for name, number in chunk.counts().items():
             state[name] += number
-        for name in self._part:
-            self._part[name] += counts[name]
         if self._numbers[chunk.source] == len(progress["begun_sources"]):
             progress["begun_sources"].append((recordable(chunk.source), self._sizes[chunk.source]))
         self.num_chunks += 1
@@ -136,10 +135,10 @@ class CorpusWriter:
 
     def commit(self) -> None:
         """Writes everything to disk, so that it survives a kill."""
-        if self._part["num_tokens"]:
-            hashes = {name: file.end_part() for name, file in self._files.items()}
-            self._state["parts"].append({**self._part, "sha256": hashes})
-            self._part = dict.fromkeys(self._part, 0)
+        parts = self._state["parts"]
+        part = {name: self._state[name] - sum(before[name] for before in parts) for name in _COUNTS_OF_PARTS}
+        if part["num_tokens"]:
+            parts.append({**part, "sha256": {name: file.end_part() for name, file in self._files.items()}})
         self._state["progress"]["num_chunks"] = self.num_chunks
         write_json(os.path.join(self._path, PROGRESS_NAME), self._state, indent=1)
 
@@ -170,14 +169,9 @@ class CorpusWriter:
 class TextSource:
     """The text that is added to a corpus.
 
-    Args:
-        input_file: names and patterns, as the user gave them.
-        sizes: name of each source -> its size on disk in bytes, in reading order.
-        settings: how the text is read and tokenised; all text of a corpus has the same settings.
-
-    Attributes:
-        recorded_names: `input_file` for manifests: without secrets of URLs, which may differ when a run is resumed.
-        recorded_sizes: the same for `sizes`.
+    `input_file` are names and patterns, as the user gave them; `sizes` the bytes on disk of each source, in reading
+    order. `recorded_names` and `recorded_sizes` are the same for manifests: without secrets of URLs, which may differ
+    when a run is resumed. All text of a corpus has the same `settings`.
     """
 
     input_file: list[str]
@@ -259,7 +253,7 @@ def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]
     """Returns the manifest of a new, empty corpus for this text."""
     return {
         "format": FORMAT,
-        **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
+        **dict.fromkeys(_COUNTS_OF_PARTS, 0),
         **dict.fromkeys(("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"), 0),
         **{count: 0 for name, count in FILTERS.items() if source.settings.get(name)},
         "token_dtype": "uint16" if len(vocabulary) <= 2**16 else "uint32",
