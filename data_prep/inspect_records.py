@@ -27,14 +27,10 @@ from keras_bert.tokenization.tokenizer import TokenTable
 def count_records(
     paths: Sequence[str], vocabulary: TokenTable | None = None, *, sample: int = 0, show_progress: bool = False
 ) -> tuple[RecordCounts, list[str]]:
-    """Reads record files once, in bounded memory.
+    """Reads record files once, in bounded memory: of all, or the first of each file, about `sample` together.
 
-    Args:
-        vocabulary: the vocabulary of the records. Without it, counts that need it are left out.
-        sample: read only about this many records, the first ones of every file; 0 reads all.
-
-    Returns:
-        the counts, and a line in words for each damaged file, which is counted up to the damage.
+    Returns the counts, and a line in words for each damaged file, which is counted up to the damage. Without a
+    vocabulary, counts that need it are left out.
     """
     from keras_bert.program.long_work import progress_bar
 
@@ -56,11 +52,8 @@ def shown_records(
 ) -> Iterator[str]:
     """Yields records as text, headed by the name of their file and their number.
 
-    Args:
-        first_record: number of the first record to show, in the first file that has so many; the first is 1.
-
-    Raises:
-        InputError: the files are damaged, or no file has this many records.
+    `first_record` is the number, from 1, of the first to show, in the first file that has so many. Raises `InputError`
+    if the files are damaged, or no file has this many records.
     """
     from keras_bert.program.record_files import iterate_records
 

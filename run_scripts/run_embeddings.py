@@ -60,11 +60,8 @@ _OF_DATA = ("text_columns", "score_column", "score_scale", "label_column", "loss
 class Kind(NamedTuple):
     """A kind of model that the command trains.
 
-    Attributes:
-        flag: the flag that selects it.
-        losses: its losses by name.
-        what: what these are, for messages.
-        of_texts, of_scores: the names of its losses for texts alone, and with a column of scores.
+    `flag` selects it; `losses` are its losses by name, and `what` is what they are called in messages. `of_texts` and
+    `of_scores` are the names of those for texts alone, and with a column of scores.
     """
 
     flag: str | None
@@ -157,10 +154,7 @@ class DataSet(Options):
         return SentenceExamples(list(map(list, columns)), scores, labels, source=path)
 
     def made_loss(self, kind: Kind) -> Any:
-        """Returns the loss of a kind of model; None for that of the columns.
-
-        Raises `InputError` if the loss is unknown, or has no such option.
-        """
+        """Returns the loss of a kind of model; None for that of the columns. Raises `InputError` for a wrong option."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         given = {name: value for name, value in values.items() if name not in _OF_DATA and value is not None}
         name = self.loss

@@ -135,11 +135,7 @@ def count_chunk(
 def plan_shards(rows: list[np.ndarray], job: BeamJob) -> CorpusLayout:
     """Numbers the documents in the order of the text, and plans the files, with whole documents in each.
 
-    Args:
-        rows: what `count_chunk` returns for each chunk, in any order.
-
-    Raises:
-        InputError: there is no text.
+    `rows` are what `count_chunk` returns for each chunk, in any order. Raises `InputError` if there is no text.
     """
     counts = np.stack(rows)
     counts = counts[np.argsort(counts[:, 0])]

@@ -94,15 +94,10 @@ def part_sentences(num_sentences: int) -> int:
 def cut_into_parts(document_offsets: np.ndarray, least: int) -> np.ndarray:
     """Cuts every document into as many equal parts of at least `least` sentences as possible.
 
-    Args:
-        document_offsets: int64 (num_documents + 1,), ascending: the start of each document, and the end of the last.
+    Offsets are the ascending starts of documents, and of the returned parts, and the end of the last.
 
-    Returns:
-        The offsets of the parts, in the same form.
-
-    Example:
-        >>> cut_into_parts(np.array([0, 3, 10]), 2)
-        array([ 0,  3,  5,  7, 10])
+    >>> cut_into_parts(np.array([0, 3, 10]), 2)
+    array([ 0,  3,  5,  7, 10])
     """
     lengths = np.diff(document_offsets)
     num_parts = np.maximum(lengths // least, 1)

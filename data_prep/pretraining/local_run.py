@@ -178,11 +178,7 @@ def verify_pretraining_data(
 ) -> dict[str, Any]:
     """Compares every byte of records, and of a tokenised corpus, with the hashes in their manifests.
 
-    Returns:
-        The manifest of the records.
-
-    Raises:
-        InputError: something differs. The message names all files that do.
+    Returns the manifest of the records. Raises `InputError` if something differs: the message names all files that do.
     """
     manifest_path = plan.output_prefix(output_file, output_dir) + MANIFEST_NAME
     num_bytes = sum(file["num_bytes"] for file in read_manifest(manifest_path)["files"])

@@ -99,11 +99,7 @@ def draw_permutation_rows(
 
 
 def _fitting(first: np.ndarray, second: np.ndarray, room: int) -> np.ndarray:
-    """Returns the lengths of first segments after tokens were removed, so that both segments have `room` tokens.
-
-    Example:
-        first [9, 2, 9, 9], second [1, 9, 8, 9], room 7 -> [6, 2, 4, 4]
-    """
+    """Returns the lengths of cut first segments. Room 7, first [9, 2, 9, 9], second [1, 9, 8, 9] -> [6, 2, 4, 4]."""
     shorter_half, longer_half = room // 2, room - room // 2
     return room - np.where(second <= shorter_half, second, np.where(first <= longer_half, room - first, shorter_half))
 
@@ -159,14 +155,9 @@ def lay_out_permutation_rows(
 
 
 def tokens_that_begin_words(vocabulary: TokenTable) -> np.ndarray:
-    """Returns which tokens may be the first of a span: bool `(V,)`. Those are marks, special tokens and beginnings of
-    words."""
-    return np.array(
-        [
-            token in _MARKS or token.startswith("<") or not vocabulary.continues_word(token)
-            for token in vocabulary.tokens
-        ]
-    )
+    """Returns bool `(V,)`, the tokens that may begin a span: marks, special tokens and beginnings of words."""
+    tokens = vocabulary.tokens
+    return np.array([one in _MARKS or one.startswith("<") or not vocabulary.continues_word(one) for one in tokens])
 
 
 def _draw_order(begins_word, is_special, options: "PretrainingOptions", rng) -> tuple[np.ndarray, np.ndarray]:

@@ -163,11 +163,7 @@ def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shard
 def choose_dealing(manifest: dict[str, Any], sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
     """Assigns whole documents if every file then has a record, otherwise parts of documents.
 
-    Args:
-        sizes: the sizes of the shards if whole documents are assigned.
-
-    Raises:
-        InputError: the text is too short even for that.
+    `sizes` are those of the shards with whole documents. Raises `InputError` if the text is too short even for parts.
     """
     num_shards = len(sizes.num_documents)
     whole = Dealing(num_shards, options.random_seed)

@@ -232,10 +232,6 @@ def pass_batches(
     A pass reads every document once, with its own random numbers, and its records come in random order. The random
     generator is seeded by (seed, pass, shard, block), so a pass does not depend on other passes or on the process.
 
-    Args:
-        shard, block_number: the place of the block, for the generator.
-        pass_number: the number of the pass, below `dupe_factor`.
-
     Yields:
         feature name -> array (batch, length), int32 and float32, for each of `options.features`; and the share of the
         pass's records that the batch has.

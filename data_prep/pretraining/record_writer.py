@@ -39,12 +39,11 @@ def write_records(
     record: Sequence[Feature],
     compression: str = "none",
 ) -> WrittenFile:
-    """Writes one TFRecord file. The file appears under its name when it is complete.
+    """Writes one TFRecord file, which appears under its name when it is complete.
 
     Args:
         batches: feature name -> array (B, length), and the share of the file that the batch is.
         record: the features to write; other features of the batches are left out.
-        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; `keras_bert.records.datasets` also reads zstd.
 
     Raises:
         InputError: the file cannot be written, the disk is full, or the package zstandard is missing.

@@ -47,11 +47,7 @@ def pack_sequences(
 
 
 def _plan_rows(counts: np.ndarray, max_seq_length: int, max_sequences_per_row: int) -> Iterator[tuple[list[int], int]]:
-    """Yields the lengths that share a row, and the number of such rows.
-
-    Args:
-        counts: `counts[n]` is the number of sequences of length n.
-    """
+    """Yields the lengths that share a row, and the number of such rows. `counts[n]` sequences have the length n."""
     left = counts.copy()
     while left.any():
         longest = int(np.flatnonzero(left)[-1])

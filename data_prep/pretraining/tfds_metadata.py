@@ -34,8 +34,7 @@ def tfds_metadata(
     Args:
         name: the name of the data set. tensorflow_datasets allows letters, digits and `_`; other characters become `_`.
         features: the features of a record. They are read as int64 and float32 tensors of these lengths.
-        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on. tensorflow_datasets cannot read
-            compressed files.
+        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on, uncompressed.
         num_examples_per_file: the number of records of each file.
         num_bytes: the size of all files.
 

@@ -32,10 +32,7 @@ def is_remote(path: str) -> bool:
 
 
 def open_remote(path: str) -> BinaryIO:
-    """Opens a file for reading.
-
-    Raises `InputError` if there is no file, its file system is not supported, or it refuses.
-    """
+    """Opens a file. Raises `InputError` if there is none, its file system is not supported, or it refuses."""
     system = _file_system(path)
     with _one_line_errors(path):
         return system.open(path)
@@ -51,8 +48,7 @@ def remote_size(path: str) -> int:
 def remote_names(pattern: str) -> list[str]:
     """Returns the files of a folder with its subfolders, or those that match a pattern, sorted.
 
-    Raises:
-        InputError: as `open_remote`.
+    Raises `InputError` as `open_remote` does.
     """
     system = _file_system(pattern)
     with _one_line_errors(pattern):

@@ -69,13 +69,8 @@ def open_file(path: str) -> BinaryIO:
 def open_text(path: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Gives the file of a text for reading, with `.gz` decompressed, and the file that is read for it.
 
-    Args:
-        path: a file on disk or at a URL.
-        open_file: opens a file without decompression.
-
-    Raises:
-        InputError: the file cannot be read, is not valid gzip, or decompresses to more than 16 MiB and fifty times its
-            size.
+    `open_file` opens a file on disk or at a URL without decompression. Raises `InputError` if the file cannot be read,
+    is not valid gzip, or decompresses to more than 16 MiB and fifty times its size.
     """
     try:
         with open_file(path) as raw_file:
@@ -114,12 +109,8 @@ def read_text(path: str | os.PathLike) -> str:
 def decoded(data: bytes, path: str, first_line: int, start: int | None = None) -> str:
     """Returns the text of a piece of a file, without a byte order mark.
 
-    Args:
-        first_line: the number of the line with which the piece begins.
-        start: the position of the piece in the file, for messages.
-
-    Raises:
-        InputError: the piece is binary or not UTF-8.
+    The piece begins with the line `first_line`, and at the position `start` of the file, for messages. Raises
+    `InputError` if it is binary or not UTF-8.
     """
     is_beginning = first_line == 1 and not start
     if is_beginning and data.startswith((b"\xff\xfe", b"\xfe\xff")):

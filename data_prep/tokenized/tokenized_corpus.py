@@ -79,8 +79,7 @@ class TokenizedCorpus(SentenceArrays):
     def open(cls, path: str | os.PathLike) -> "TokenizedCorpus":
         """Maps a corpus folder into memory.
 
-        Raises:
-            InputError: it is not a tokenised corpus, a file is missing or too short, or its vocabulary was changed.
+        Raises `InputError` if it is no tokenised corpus, a file is missing or too short, or its vocabulary was changed.
         """
         path = os.fspath(path)
         manifest = read_manifest(path)
@@ -114,10 +113,7 @@ class TokenizedCorpus(SentenceArrays):
                 )
 
     def verify(self) -> None:
-        """Reads every byte and compares it with the manifest.
-
-        Raises `InputError` if a part differs from what was written, or the offsets do not fit the tokens.
-        """
+        """Reads every byte. Raises `InputError` if a part differs from what was written."""
         starts = dict.fromkeys(ARRAY_FILES, 0)
         arrays = self.by_file()
         for number, part in enumerate(self.manifest["parts"]):
