@@ -47,20 +47,12 @@ class VocabularyOptions(Options):
         "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
         choices=KINDS,
     )
-    output_file: str | os.PathLike = option(
-        MISSING, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
-    )
+    output_file: str | os.PathLike = option(MISSING, "A file, usually vocab.txt, for wordpiece, or a folder.")
     vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.", at_least=1)
-    do_lower_case: bool = option(
-        True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
-    )
+    do_lower_case: bool = option(True, "Lower-case and strip accents, as for uncased models; not for byte_pair kinds.")
     min_frequency: int = option(2, "Pieces that occur less often are not learnt.", at_least=1)
     character_coverage: float = option(
-        0.9999,
-        "The share of the text's characters that the vocabulary must cover; the rarest characters are left out, and "
-        "words that contain them become [UNK].",
-        above=0,
-        at_most=1,
+        0.9999, "The share of the characters to cover. Words with others become [UNK].", above=0, at_most=1
     )
     num_unused_tokens: int = option(0, "Number of slots [unused0], [unused1], ... for later tokens.", at_least=0)
     text_field: str = option("text", "The field with the text, in .jsonl and in tensorflow_datasets.")

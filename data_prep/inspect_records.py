@@ -106,9 +106,7 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
-    flags.DEFINE_string(
-        "vocab_file", None, "The vocabulary, a file or a folder (default: beside the records or in the folder above)."
-    )
+    flags.DEFINE_string("vocab_file", None, "A file or folder (default: beside the records or in the folder above).")
     define_flag("num_examples", 3, "Records to show as text.", at_least=0)
     define_flag("first_record", 1, "Number of the first record to show.", at_least=1)
     flags.DEFINE_bool("statistics", True, "Read all records and show counts.")

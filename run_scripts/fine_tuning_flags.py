@@ -36,12 +36,8 @@ def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
     help = "A checkpoint of any format, with config and vocabulary; or an exported folder, to evaluate and predict."
     flags.DEFINE_string("init_checkpoint", None, help)
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
-    flags.DEFINE_string(
-        "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
-    )
-    flags.DEFINE_boolean(
-        "do_lower_case", None, "Whether the vocabulary is uncased. Default: as in init_checkpoint or the config."
-    )
+    flags.DEFINE_string("vocab_file", None, "To train from scratch: a vocab.txt, or a folder with a vocabulary.")
+    flags.DEFINE_boolean("do_lower_case", None, "Whether the vocabulary is uncased. Default: as the checkpoint says.")
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_predict", False, "Predict.")
     flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
@@ -51,9 +47,7 @@ def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
     define_keep_layers_flag()
     flags.DEFINE_boolean("grid", False, "Train and evaluate with all settings of the grid, each in its own folder.")
     define_option_flags(Grid)
-    define_flag(
-        "seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.", is_list=True
-    )
+    define_flag("seeds", None, "Train with each of these (default: random_seed), with or without --grid.", is_list=True)
     if has_probabilities:
         help = "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
         flags.DEFINE_boolean("calibrate", False, help)

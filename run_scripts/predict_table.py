@@ -37,12 +37,8 @@ _TEXTS_WITH_TOKEN_VECTORS = 256
 
 def define_table_flags(*, has_pooling: bool) -> None:
     """Defines the flags of the model, of the table and of the output."""
-    flags.DEFINE_string(
-        "init_checkpoint", None, "A checkpoint of any format with its vocabulary, or an exported folder.", required=True
-    )
-    flags.DEFINE_list(
-        "input_file", None, "Texts: files, folders, patterns, URLs, or tfds:NAME; several with commas.", required=True
-    )
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, or an exported folder.", required=True)
+    flags.DEFINE_list("input_file", None, "Texts: files, folders, patterns, URLs, or tfds:NAME.", required=True)
     flags.DEFINE_string("output_dir", None, "The folder of the parts; one that was begun is continued.", required=True)
     columns_help = "The columns of the texts; several for pairs. Default: text, or the lines of files without columns."
     flags.DEFINE_list("text_columns", None, columns_help)

@@ -86,25 +86,20 @@ class DataSet(Options):
     """The columns of a data set, and its loss."""
 
     text_columns: Sequence[str] = option(
-        dataclasses.MISSING,
-        "The columns of the texts, by name or number from 0: anchor, positive, hard negatives; or one column.",
+        dataclasses.MISSING, "The columns of the texts: anchor, positive, hard negatives; or one column."
     )
     score_column: str | None = option(
         None,
         "The column with the similarity of each pair. For more texts, with a list: a score for each text after the "
         "first, or by how much that of the second exceeds those of the others.",
     )
-    score_scale: float = option(
-        1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.", needs="score_column"
-    )
+    score_scale: float = option(1.0, "Scores are divided by it, such as 5 for 0 to 5.", needs="score_column")
     label_column: str | None = option(None, "The column with the label of each text.")
     loss: str | None = option(None, "The loss, see above. Default: chosen by the columns.")
     temperature: float | None = option(None, "Divides cosines or scores, in losses that have a temperature.", above=0)
     symmetric: bool | None = option(None, "in_batch_negatives: whether positives must find their anchors too.")
     margin: float | None = option(None, "The margin of losses that have one.")
-    teacher: str | None = option(
-        None, "A teacher for losses that take one: the folder of a CrossEncoder or SentenceEncoder."
-    )
+    teacher: str | None = option(None, "For losses with a teacher: a folder of a CrossEncoder or SentenceEncoder.")
     guide: str | None = option(None, "The guide of gist_embed: the folder of a SentenceEncoder.")
     scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.", above=0)
     document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.", at_least=0)

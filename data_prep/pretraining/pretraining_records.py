@@ -55,9 +55,7 @@ class PretrainingOptions(Options):
     random_seed: int = option(12345, "Seed of every draw.", at_least=0)
     dupe_factor: int = option(10, "The number of passes over the text, each with other masks and pairs.", at_least=1)
     masked_lm_prob: float = same_option(MaskingOptions, "masked_lm_prob")
-    short_seq_prob: float = option(
-        0.1, "Share of the documents that are cut into shorter pairs.", at_least=0, at_most=1
-    )
+    short_seq_prob: float = option(0.1, "Share of the documents with shorter pairs.", at_least=0, at_most=1)
     do_whole_word_mask: bool = same_option(MaskingOptions, "do_whole_word_mask")
     max_ngram_size: int = same_option(MaskingOptions, "max_ngram_size")
     ngram_geometric_p: float = same_option(MaskingOptions, "ngram_geometric_p")
@@ -76,24 +74,14 @@ class PretrainingOptions(Options):
     )
     dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
     reuse_len: int = option(
-        0,
-        "Above 0: rows for XLNet. Each row begins this number of tokens after the row before it. Tokens are predicted "
-        "in a random order.",
-        at_least=0,
+        0, "Above 0: rows for XLNet, each of which begins this number of tokens after the one before.", at_least=0
     )
-    perm_size: int = option(
-        0, "XLNet: the tokens that are permuted together (default: reuse_len).", needs="reuse_len", at_least=0
-    )
-    mask_alpha: int = option(
-        6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", needs="reuse_len", at_least=1
-    )
-    mask_beta: int = option(
-        1, "XLNet: the number of tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1
-    )
+    perm_size: int = option(0, "XLNet: tokens permuted together (default: reuse_len).", needs="reuse_len", at_least=0)
+    mask_alpha: int = option(6, "XLNet: mask_beta of so many tokens are predicted.", needs="reuse_len", at_least=1)
+    mask_beta: int = option(1, "XLNet: tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1)
     num_streams: int = option(
         0,
-        "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
-        "the number of rows in a batch.",
+        "XLNet: above 0, the rows of a batch, in the order for training with a memory (run_pretraining --mem_len).",
         needs="reuse_len",
         at_least=0,
     )

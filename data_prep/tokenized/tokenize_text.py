@@ -47,9 +47,7 @@ class TextSettings(Options):
 
     do_lower_case: bool = option(True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     split_sentences: bool = option(False, "Lines are paragraphs: split them into sentences.")
-    language: str = option(
-        "en", "The language whose rules split_sentences follows, as its ISO 639 code.", needs="split_sentences"
-    )
+    language: str = option("en", "ISO 639 code of the rules of split_sentences.", needs="split_sentences")
     text_field: str = option("text", "The field with the text, in JSON Lines and tensorflow_datasets.")
     max_tokens_per_character: float | None = option(
         None,
