@@ -42,11 +42,7 @@ class VocabularyOptions(Options):
     """The flags of the command, which are the arguments of `build_vocabulary`."""
 
     input_file: Sequence[str] | str = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
-    kind: str = option(
-        WORD_PIECE,
-        "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
-        choices=KINDS,
-    )
+    kind: str = option(WORD_PIECE, "For BERT, RoBERTa, ModernBERT or ALBERT, in this order.", choices=KINDS)
     output_file: str | os.PathLike = option(MISSING, "A file, usually vocab.txt, for wordpiece, or a folder.")
     vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.", at_least=1)
     do_lower_case: bool = option(True, "Lower-case and strip accents, as for uncased models; not for byte_pair kinds.")
@@ -69,10 +65,8 @@ def define_flags() -> None:
 class VocabularySummary:
     """The result of `build_vocabulary`.
 
-    Attributes:
-        vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.
-        num_characters: the number of distinct characters that the vocabulary covers; 0 for all.
-        unknown_share: the share of the text's words that contain other characters, 0 to 1.
+    `vocabulary` is a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`. `num_characters` is the number of
+    distinct characters that it covers, or 0 for all; `unknown_share` of the words, 0 to 1, contain other characters.
     """
 
     vocabulary: TokenTable

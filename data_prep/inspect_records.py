@@ -77,8 +77,8 @@ def shown_records(
 def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> tuple[TokenTable | None, str]:
     """Returns the vocabulary of record files, and where it is in words. Without one, ids stand for tokens.
 
-    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside the
-    records have its hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
+    It is looked for beside the records and in the folder above, and used when the manifests beside the records have its
+    hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
     """
     from keras_bert.records.manifests import read_manifests, real_path, vocabulary_hashes
     from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary

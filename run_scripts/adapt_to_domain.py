@@ -82,12 +82,10 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
         num_processes=options.num_processes or available_cores(),
     )
     checkpoint.config.check_sequence_length(options.max_seq_length)
-    settings = dataclasses.asdict(options)
+    settings = {"run": "adapt_to_domain", "text_bytes": input_size(options.text), **dataclasses.asdict(options)}
     for name in ("output_dir", "num_processes", "save_checkpoints_steps"):  # may differ in a run that is resumed
         del settings[name]
-    folder = RunFolder(
-        options.output_dir, {"run": "adapt_to_domain", "text_bytes": input_size(options.text), **settings}
-    )
+    folder = RunFolder(options.output_dir, settings)
     vocabulary, records, run = map(folder.file, ("vocabulary", "records", "pretraining"))
     if not os.path.isdir(vocabulary):
         with atomic_folder(vocabulary) as place:

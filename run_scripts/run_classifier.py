@@ -63,16 +63,8 @@ def define_flags() -> None:
     help = "Predict these labels by a model for entailment; with --problem_type=multi_label any number of them."
     flags.DEFINE_list("zero_shot", None, help)
     flags.DEFINE_string("hypothesis_template", "This example is {}.", "The judged sentence about a label, {}.")
-    define_flag(
-        "threshold",
-        None,
-        "For --problem_type=multi_label: labels with a higher probability are predicted. One number from 0 to 1, or "
-        "one for each label in the order of the model. Default: those of the model, at first 0.5.",
-        float,
-        is_list=True,
-        at_least=0,
-        at_most=1,
-    )
+    help = "For multi_label: labels above it are predicted; one, or one for each. Default: the model's, at first 0.5."
+    define_flag("threshold", None, help, float, is_list=True, at_least=0, at_most=1)
     help = "For multi_label: choose and keep the threshold of each label with the best F1 on the dev examples."
     flags.DEFINE_boolean("tune_thresholds", False, help)
     define_fine_tuning_flags()

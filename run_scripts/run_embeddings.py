@@ -104,16 +104,12 @@ class DataSet(Options):
     scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.", above=0)
     document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.", at_least=0)
     query_regularizer_weight: float | None = option(None, "The same for queries. Default: 5e-5.", at_least=0)
-    document_regularizer_threshold: int | None = option(
-        None, "Sparse: it counts vectors with more weights above 0.", at_least=0
-    )
+    document_regularizer_threshold: int | None = option(None, "Sparse: for vectors with more weights.", at_least=0)
     query_regularizer_threshold: int | None = option(None, "The same for queries.", at_least=0)
     warmup_ratio: float | None = option(
         None, "Sparse: the share of updates in which it rises. Default: a third.", at_least=0, at_most=1
     )
-    matryoshka_dimensions: Sequence[int] | None = option(
-        None, "Train these prefixes of the vectors too, such as 384,128,64.", at_least=1
-    )
+    matryoshka_dimensions: Sequence[int] | None = option(None, "Prefixes to train too, such as 384,128,64.", at_least=1)
 
     def read(self, path: str, *, with_labels: bool, has_header: bool, skip_missing: bool) -> SentenceExamples:
         """Returns the examples of a file."""

@@ -31,9 +31,7 @@ _logger = logging.getLogger(__name__)
 def define_flags() -> None:
     define_data_file_flags("Tagged sentences", "train.conll, train.jsonl ...")
     flags.DEFINE_string("text_column", None, "The column of the words, from 0, or a name (default: 0, tokens or text).")
-    flags.DEFINE_string(
-        "label_column", None, "The column of the tags, likewise (default: -1, the last, tags or spans)."
-    )
+    flags.DEFINE_string("label_column", None, "The column of the tags, likewise (default: the last, tags or spans).")
     flags.DEFINE_list("labels", None, "The tags in the order of their ids (default: those of the data or the model).")
     help = "Cut too long sentences into rows this many tokens apart. Default: as the model does, at first none."
     flags.DEFINE_integer("doc_stride", None, help)

@@ -11,13 +11,13 @@ from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.beam_files import is_remote, source_sizes
 from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
+from data_prep.pretraining.pretraining_records import RecordForm
 from data_prep.text.corpus import TextCheck, as_patterns
 from data_prep.tokenized.corpus_writer import EncodedChunk, TextSource, empty_manifest
 from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer
+from keras_bert.tokenization.tokenizer import Tokenizer
 
 # The number of bits of the key of a chunk that hold its number within the source. The others hold that of the source.
 CHUNK_BITS = 32
@@ -31,10 +31,8 @@ _COUNTED = (
 class BeamJob:
     """The description of a run, which all workers get.
 
-    Args:
-        input_file, sources: the patterns that the user gave, and what matches them, in reading order.
-        corpus_manifest: the manifest of an empty corpus, as the local run would write it.
-        request: everything that determines the records, for the manifest.
+    `input_file` are the patterns that the user gave, and `sources` what matches them, in reading order.
+    `corpus_manifest` is that of an empty corpus, as the local run would write it, and `request` is for the manifest.
     """
 
     input_file: list[str]
@@ -97,14 +95,12 @@ def describe_job(
 
 @dataclasses.dataclass(frozen=True)
 class CorpusLayout:
-    """The place of each document, known after all text is tokenised.
+    """The place of each document, known after all text is tokenised. `dealing` assigns it to the files of `paths`.
 
     Args:
         keys: the keys of the chunks, sorted: int64 (num_chunks,).
         first_documents, first_sentences: the numbers of the first document and sentence of each: int64 (num_chunks,).
         corpus_manifest: that of a local run, without its parts.
-        paths: the file of each shard.
-        dealing: how the text is assigned to the shards.
     """
 
     keys: np.ndarray
@@ -121,12 +117,10 @@ class CorpusLayout:
         return self.dealing.deal(block.document_offsets, first_document, first_sentence)
 
 
-def count_chunk(
-    element: tuple[int, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
-) -> np.ndarray:
+def count_chunk(element: tuple[int, EncodedChunk], job: BeamJob) -> np.ndarray:
     """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (10,)."""
     key, chunk = element
-    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
+    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, job.form.options, job.tokenizer.special_tokens)
     counts = chunk.counts()
     numbers = [key, chunk.num_documents_read, num_cut, *(counts.get(name, 0) for name in _COUNTED)]
     return np.array(numbers, np.int64)
@@ -168,10 +162,7 @@ def count_shards(element: tuple[int, EncodedChunk], layout: CorpusLayout) -> Ite
 
 
 def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
-    """Assigns parts of documents instead of whole documents if otherwise a file would have no record.
-
-    Raises `InputError` if the text is too short even for that.
-    """
+    """Assigns parts of documents if a file would have no record. Raises `InputError` if even these have none."""
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:
         columns[:, shard] = counts

@@ -74,7 +74,7 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokenizer, job.settings))
     whole_documents = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk, job.form.options, job.tokenizer.special_tokens)
+        | "CountChunk" >> beam.Map(count_chunk, job)
         | "GatherCounts" >> beam.combiners.ToList()
         | "PlanShards" >> beam.Map(plan_shards, job)
     )

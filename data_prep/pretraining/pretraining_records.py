@@ -14,7 +14,6 @@ from data_prep.pretraining.permutation_rows import (
     draw_permutation_rows,
     lay_out_permutation_rows,
     tokens_that_begin_words,
-    with_shuffled_documents,
 )
 from data_prep.pretraining.record_folder import RecordCounts
 from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
@@ -62,15 +61,11 @@ class PretrainingOptions(Options):
     ngram_distribution: str = same_option(MaskingOptions, "ngram_distribution")
     whole_word_actions: bool = same_option(MaskingOptions, "whole_word_actions")
     sentence_task: str = option(
-        "next_sentence",
-        "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
-        choices=SENTENCE_TASKS,
+        "next_sentence", "Random second segments, swapped ones, or none: full sentences.", choices=SENTENCE_TASKS
     )
     max_sequences_per_row: int = option(1, "Above 1: pack up to this many examples into a record.", at_least=1)
     replacement_tokens: str = option(
-        "text",
-        "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
-        choices=REPLACEMENT_TOKENS,
+        "text", "Draw random tokens from those of texts, or from the whole vocabulary.", choices=REPLACEMENT_TOKENS
     )
     dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
     reuse_len: int = option(
@@ -80,10 +75,7 @@ class PretrainingOptions(Options):
     mask_alpha: int = option(6, "XLNet: mask_beta of so many tokens are predicted.", needs="reuse_len", at_least=1)
     mask_beta: int = option(1, "XLNet: tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1)
     num_streams: int = option(
-        0,
-        "XLNet: above 0, the rows of a batch, in the order for training with a memory (run_pretraining --mem_len).",
-        needs="reuse_len",
-        at_least=0,
+        0, "XLNet: above 0, the rows of a batch, in the order for a memory (--mem_len).", needs="reuse_len", at_least=0
     )
 
     def __post_init__(self):
@@ -233,7 +225,7 @@ def pass_batches(
 
 def _permutation_batches(block, options, vocabulary, rng) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     begins_word = tokens_that_begin_words(vocabulary)
-    block = with_shuffled_documents(block, rng)
+    block = DocumentBlock.gather(block, np.argsort(rng.random(block.num_documents), kind="stable"))
     rows = draw_permutation_rows(block, options, rng)
     for start in range(0, len(rows), size := _batch_rows(options)):
         batch = rows.take(slice(start, start + size))
@@ -278,13 +270,11 @@ def _draw_sequences(
     block: DocumentBlock, options: PretrainingOptions, special_tokens: SpecialTokens, rng: np.random.Generator
 ) -> TokenSequences:
     """Draws the sequences of one pass over the documents."""
+    offsets = block.sentence_offsets, block.document_offsets
     if not options.has_sentence_task:
-        return draw_full_sentences(
-            block.sentence_offsets, block.document_offsets, max_seq_length=options.max_seq_length, rng=rng
-        )
+        return draw_full_sentences(*offsets, max_seq_length=options.max_seq_length, rng=rng)
     return draw_sentence_pairs(
-        block.sentence_offsets,
-        block.document_offsets,
+        *offsets,
         max_seq_length=options.max_seq_length,
         short_seq_prob=options.short_seq_prob,
         rng=rng,

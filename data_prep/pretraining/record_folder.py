@@ -136,8 +136,8 @@ class RecordFolder:
     Args:
         prefix: the prefix of their names: a folder and a slash, or the name of the first record file and a dot.
         request: everything that determines the records: the text, how it is read, and the options.
-        output_file: the paths of all files, if the user gave them. The position in this list determines a file's
-            content, and finished files of other calls are replaced.
+        output_file: the paths of all files, if the user gave them. The place in this list determines a file's content,
+            and finished files of other calls are replaced.
         files: the operations on the folder's files; by default those of the local disk.
     """
 
@@ -214,23 +214,15 @@ class RecordFolder:
         shards: Sequence[FinishedShard],
         record: Sequence[features.Feature],
     ) -> PretrainingDataSummary:
-        """Writes the manifest and removes the list of finished files. A folder becomes a data set too.
+        """Writes the manifest, from that of the tokenised corpus, and removes the list of finished files.
 
-        Args:
-            corpus: the manifest of the tokenised corpus.
-            record: the features of a record.
+        A folder becomes a data set of tensorflow_datasets too; `record` are the features of a record.
         """
         counts = sum((shard.counts for shard in shards), RecordCounts())
         summary = PretrainingDataSummary(paths, {key: corpus[key] for key in corpus if key != "parts"}, counts)
         # tensorflow_datasets cannot read compressed files.
         if self._names is None and self._request.get("compression") == "none":
-            contents = tfds_metadata(
-                "pretraining",
-                record,
-                [shard.file.name for shard in shards],
-                [shard.file.num_records for shard in shards],
-                sum(shard.file.num_bytes for shard in shards),
-            )
+            contents = tfds_metadata("pretraining", record, [shard.file for shard in shards])
             for name, content in contents.items():
                 with self._files.open_output(os.path.join(os.path.dirname(self.manifest_path), name)) as file:
                     file.write(content)
@@ -280,8 +272,5 @@ def shard_to_json(shard: FinishedShard) -> dict[str, Any]:
 
 def shard_from_json(value: dict[str, Any]) -> FinishedShard:
     """Returns the argument of `shard_to_json`."""
-    counts = {field.name: value[field.name] for field in dataclasses.fields(RecordCounts)}
-    return FinishedShard(
-        WrittenFile(**{field.name: value[field.name] for field in dataclasses.fields(WrittenFile)}),
-        RecordCounts(**counts),
-    )
+    kinds = (WrittenFile, RecordCounts)
+    return FinishedShard(*(kind(**{name: value[name] for name in kind.__dataclass_fields__}) for kind in kinds))

@@ -53,9 +53,8 @@ def draw_sentence_pairs(
     targets = _draw_targets(num_documents, room, short_seq_prob, rng)
     has_random = num_documents > 1 and not in_order
     pairs = _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng)
-    first_starts, first_lengths, second_starts, second_lengths, labels = (
-        _half_swapped(*pairs, rng) if in_order else pairs
-    )
+    pairs = _half_swapped(*pairs, rng) if in_order else pairs
+    first_starts, first_lengths, second_starts, second_lengths, labels = pairs
     cut_first, cut_second = _cut_to_length(first_lengths, second_lengths, room)
     return TokenSequences.pairs(
         first_starts + rng.binomial(first_lengths - cut_first, 0.5),

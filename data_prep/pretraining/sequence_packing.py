@@ -12,10 +12,7 @@ def pack_sequences(
 
     Each row begins with the longest remaining sequence and is filled with the best fit. This is computed on the
     histogram of lengths: all rows with the same lengths are filled at once, so the work grows with the number of
-    distinct lengths, not of sequences.
-
-    Args:
-        lengths: int64 (N,), each at most `max_seq_length`. Sequences of equal length are used in the given order.
+    distinct lengths, not of sequences. Sequences of equal length are used in the given order.
 
     Returns:
         the numbers of the sequences, ordered by row, int64 (N,); and the start of each row in it, int64 (B + 1,).

@@ -31,7 +31,7 @@ _TOKENS_PER_PROCESS = 5_000_000
 # Bytes of a finished pass that are read at a time.
 _READ_BYTES = 1_000_000
 
-_SECONDS_BETWEEN_REPORTS = 0.3
+_REPORT_SECONDS = 0.3
 
 # Called when examples are written, with the shard, the number of records, and their share of the shard.
 OnRecords = Callable[[int, int, float], None]
@@ -80,9 +80,7 @@ def write_shards(
         seen = [(0, 0.0)] * len(job.paths)
         pending = set(futures)
         while pending:
-            done, pending = concurrent.futures.wait(
-                pending, _SECONDS_BETWEEN_REPORTS, concurrent.futures.FIRST_COMPLETED
-            )
+            done, pending = concurrent.futures.wait(pending, _REPORT_SECONDS, concurrent.futures.FIRST_COMPLETED)
             for shard in shards:
                 now = num_records[shard], shares[shard]
                 if now != seen[shard]:

@@ -24,7 +24,7 @@ def available_cores() -> int:
 
 
 class WorkerPool:
-    """Processes for one or several calls of `ordered_map`, one after the other. They start when they are first needed.
+    """Processes for one or several calls of `map`, one after the other. They start when they are first needed.
 
     With more than one process the calling script needs the usual `if __name__ == "__main__":`.
     """

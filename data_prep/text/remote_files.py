@@ -11,8 +11,8 @@ import posixpath
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 from keras_bert.program.errors import InputError
 
@@ -70,26 +70,17 @@ def local_copy(path: str, open_file: Callable[[str], BinaryIO] = open_remote) ->
         yield target.name
 
 
-class _Fsspec:
-    """A file system of fsspec, with URLs instead of paths without a scheme."""
+class _FileSystem(NamedTuple):
+    """What fsspec and TensorFlow do with URLs."""
 
-    def __init__(self, system):
-        self._system = system
+    open_raw: Callable[[str], Any]
+    size: Callable[[str], int]
+    is_folder: Callable[[str], bool]
+    glob: Callable[[str], Iterable[str]]
+    walk: Callable[[str], Iterable[str]]
 
     def open(self, path: str) -> BinaryIO:
-        return io.BufferedReader(_RemoteFile(self._system.open(path, "rb")), 1 << 20)
-
-    def size(self, path: str) -> int:
-        return int(self._system.size(path))
-
-    def is_folder(self, path: str) -> bool:
-        return self._system.isdir(path)
-
-    def glob(self, pattern: str) -> list[str]:
-        return [self._system.unstrip_protocol(name) for name in self._system.glob(pattern)]
-
-    def walk(self, folder: str) -> list[str]:
-        return [self._system.unstrip_protocol(name) for name in self._system.find(folder)]
+        return io.BufferedReader(_RemoteFile(self.open_raw(path)), 1 << 20)
 
 
 class _RemoteFile(io.RawIOBase):
@@ -125,38 +116,20 @@ class _RemoteFile(io.RawIOBase):
         super().close()
 
 
-class _TensorFlow:
-    """The file systems of TensorFlow."""
-
-    def __init__(self, gfile):
-        self._gfile = gfile
-
-    def open(self, path: str) -> BinaryIO:
-        self._gfile.stat(path)  # a missing file is reported here instead of at the first byte
-        return io.BufferedReader(_RemoteFile(self._gfile.GFile(path, "rb")), 1 << 20)
-
-    def size(self, path: str) -> int:
-        return self._gfile.stat(path).length
-
-    def is_folder(self, path: str) -> bool:
-        return self._gfile.isdir(path)
-
-    def glob(self, pattern: str) -> list[str]:
-        return self._gfile.glob(pattern)
-
-    def walk(self, folder: str) -> list[str]:
-        return [
-            posixpath.join(parent, name) for parent, _, names in self._gfile.walk(folder.rstrip("/")) for name in names
-        ]
-
-
-def _file_system(path: str) -> _Fsspec | _TensorFlow:
+def _file_system(path: str) -> _FileSystem:
     scheme = _URL.match(path)[1]
     with contextlib.suppress(ImportError, ValueError):  # no fsspec, no package for this scheme, or an unknown scheme
-        return _Fsspec(importlib.import_module("fsspec.core").url_to_fs(path)[0])
+        system = importlib.import_module("fsspec.core").url_to_fs(path)[0]
+        return _FileSystem(
+            open_raw=system.open,
+            size=lambda path: int(system.size(path)),
+            is_folder=system.isdir,
+            glob=lambda pattern: map(system.unstrip_protocol, system.glob(pattern)),
+            walk=lambda folder: map(system.unstrip_protocol, system.find(folder)),
+        )
     gfile = importlib.import_module("tensorflow").io.gfile
     if scheme in gfile.get_registered_schemes():
-        return _TensorFlow(gfile)
+        return _tensorflow_system(gfile)
     package = _PACKAGES.get(scheme)
     if package is None:
         raise InputError(f"{path}: files of {scheme}:// cannot be read. Copy the file to this machine.")
@@ -164,6 +137,18 @@ def _file_system(path: str) -> _Fsspec | _TensorFlow:
         f"{path}: {scheme}:// needs the package {package}: pip install fsspec {package}. Or copy the file to this "
         "machine."
     )
+
+
+def _tensorflow_system(gfile) -> _FileSystem:
+    def open_raw(path):
+        gfile.stat(path)  # a missing file is reported here instead of at the first byte
+        return gfile.GFile(path, "rb")
+
+    def walk(folder):
+        parts = gfile.walk(folder.rstrip("/"))
+        return [posixpath.join(parent, name) for parent, _, names in parts for name in names]
+
+    return _FileSystem(open_raw, lambda path: gfile.stat(path).length, gfile.isdir, gfile.glob, walk)
 
 
 @contextlib.contextmanager

@@ -29,10 +29,8 @@ def read_lines(path: str | os.PathLike, most_bytes: int = MAX_ROW_BYTES) -> Iter
     r"""Yields the lines of a UTF-8 text file, with their line breaks; `.gz` is decompressed.
 
     Only "\n" is a line break, or "\r" in a file that has no "\n" before its end, as old Macintosh programs write.
-    The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped.
-
-    Raises:
-        InputError: as `open_text`, the file is binary or not UTF-8, or a line has more than `most_bytes` bytes.
+    The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped. Raises
+    `InputError` as `open_text`, or if the file is binary or not UTF-8, or a line has more than `most_bytes` bytes.
     """
     path = os.fspath(path)
     with open_text(path) as (file, _):

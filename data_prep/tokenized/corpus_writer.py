@@ -41,12 +41,11 @@ _COUNTS_OF_PARTS = ("num_documents", "num_sentences", "num_tokens")
 
 @dataclasses.dataclass(frozen=True)
 class EncodedChunk:
-    """The token ids of a chunk of text.
+    """The token ids of a chunk of text, with the tokens of each sentence and the sentences of each document.
 
-    `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document. No sentence and
-    no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens. `num_documents_read`
-    includes dropped documents. `keys` are the `document_keys` of the documents, if repetitions are left out, and
-    `left_out` counts what filters left out. The other attributes are those of the `TextChunk`.
+    No sentence and no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens;
+    `num_documents_read` includes them. `keys` are the `document_keys` of the documents, if repetitions are left out,
+    and `left_out` counts what filters left out. The other attributes are those of the `TextChunk`.
     """
 
     tokens: np.ndarray
@@ -94,11 +93,7 @@ class EncodedChunk:
 
 
 class CorpusWriter:
-    """Adds chunks of tokens to a corpus folder. Use `open_corpus_writer` to make one.
-
-    Attributes:
-        num_chunks: the number of chunks of the text that were added.
-    """
+    """Adds chunks of tokens to a corpus folder; `num_chunks` of its text were added. `open_corpus_writer` makes one."""
 
     def __init__(self, path: str, state: dict[str, Any], sizes: dict[str, int]):
         self._path = path
@@ -192,10 +187,8 @@ class TextSource:
 
 
 @contextlib.contextmanager
-def open_corpus_writer(
-    path: str, tokenizer: Tokenizer, source: TextSource, append: bool = False
-) -> Iterator[CorpusWriter]:
-    """Opens a corpus folder for writing: a new one, an unfinished one, or, with `append`, a finished one.
+def open_corpus_writer(path: str, tokenizer: Tokenizer, source: TextSource) -> Iterator[CorpusWriter]:
+    """Opens a corpus folder for writing: a new one, an unfinished one, or a finished one, to which text is added.
 
     Raises `InputError` if the folder contains something else, was made with other settings or from other text, is in
     use by another process, or cannot be written to.

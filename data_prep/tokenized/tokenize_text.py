@@ -50,15 +50,10 @@ class TextSettings(Options):
     language: str = option("en", "ISO 639 code of the rules of split_sentences.", needs="split_sentences")
     text_field: str = option("text", "The field with the text, in JSON Lines and tensorflow_datasets.")
     max_tokens_per_character: float | None = option(
-        None,
-        "Leave out documents with more tokens per character, which the vocabulary compresses badly, such as tables and "
-        "markup; 0.3 in Geiping and Goldstein, 2022, arXiv 2212.14034, section 4.4.",
-        above=0,
+        None, "Leave out documents with more, such as tables; 0.3 in Geiping and Goldstein, 2022, section 4.4.", above=0
     )
     drop_near_duplicates: bool = option(
-        False,
-        "Leave out documents that nearly equal an earlier one: about 75 % or more of their groups of four tokens "
-        "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
+        False, "Leave out documents that share about 75 % of their groups of four tokens with an earlier one (MinHash)."
     )
 
     def with_tokenizer(self, vocabulary: TokenTable) -> tuple[Any, "TextSettings"]:
@@ -165,9 +160,7 @@ def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings
     return encode_chunk_with(encode, chunk, tokenizer, settings)
 
 
-def encode_chunk_with(
-    encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
-) -> EncodedChunk:
+def encode_chunk_with(encode: Encoder, chunk: TextChunk, tokenizer: TokenTable, settings: TextSettings) -> EncodedChunk:
     """As `encode_chunk`, with an existing encoder, see `graph_encoder`.
 
     If the tokens of a word depend on the preceding space, sentences of a document are joined by a space, which belongs
@@ -179,7 +172,7 @@ def encode_chunk_with(
 
         documents = split_documents(documents, settings.language)
     documents = list(documents)
-    joint = " " if vocabulary.keeps_spaces else ""
+    joint = " " if tokenizer.keeps_spaces else ""
     lines = [f"{joint}{line}" if number else line for document in documents for number, line in enumerate(document)]
     nothing = (np.zeros(0, np.int32), np.zeros(0, np.int64))
     tokens, lengths = map(np.concatenate, zip(nothing, *map(encode, _batches(lines)), strict=True))
@@ -187,10 +180,10 @@ def encode_chunk_with(
     document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
     num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
     encoded = EncodedChunk(
-        tokens=tokens.astype(np.uint16 if len(vocabulary) <= 2**16 else np.uint32),
+        tokens=tokens.astype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32),
         sentence_lengths=lengths[lengths > 0].astype(np.int32),
         document_lengths=num_sentences[num_sentences > 0].astype(np.int32),
-        num_unknown_tokens=int(np.count_nonzero(tokens == vocabulary.unk_id)),
+        num_unknown_tokens=int(np.count_nonzero(tokens == tokenizer.unk_id)),
         num_dropped_sentences=int(np.count_nonzero(lengths == 0)),
         num_dropped_documents=int(np.count_nonzero(num_sentences == 0)),
         num_documents_read=len(documents),
@@ -201,7 +194,7 @@ def encode_chunk_with(
     num_characters = np.array([sum(map(len, document)) for document in documents], np.int64)[num_sentences > 0]
     if limit := settings.max_tokens_per_character:
         is_kept = encoded.num_tokens() <= limit * num_characters
-        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], vocabulary.unk_id)
+        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], tokenizer.unk_id)
     if settings.drop_near_duplicates:
         encoded = dataclasses.replace(encoded, keys=document_keys(encoded.tokens, encoded.num_tokens()))
     return encoded
