@@ -121,9 +121,9 @@ def _file_system(path: str) -> _FileSystem:
     with contextlib.suppress(ImportError, ValueError):  # no fsspec, no package for this scheme, or an unknown scheme
         system = importlib.import_module("fsspec.core").url_to_fs(path)[0]
         return _FileSystem(
-            open_raw=system.open,
+            open_raw=lambda path: system.open(path, "rb"),
             size=lambda path: int(system.size(path)),
-            is_folder=system.isdir,
+            is_folder=lambda path: system.isdir(path),
             glob=lambda pattern: map(system.unstrip_protocol, system.glob(pattern)),
             walk=lambda folder: map(system.unstrip_protocol, system.find(folder)),
         )
