@@ -28,11 +28,12 @@ from keras_bert.tokenization.tokenizer import TokenTable
 MODERN_BYTE_PAIR = "modern_byte_pair"
 KINDS = (WORD_PIECE, BYTE_PAIR, MODERN_BYTE_PAIR, SENTENCE_PIECE)
 _BYTE_PAIRS = (BYTE_PAIR, MODERN_BYTE_PAIR)
-# Kind -> the options that it does not use.
-_UNUSED_OPTIONS = {
-    BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
-    MODERN_BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
-    SENTENCE_PIECE: ("min_frequency", "num_unused_tokens"),
+# Kind -> the options that its learner takes besides vocab_size.
+_OPTIONS = {
+    WORD_PIECE: ("do_lower_case", "character_coverage", "min_frequency", "num_unused_tokens"),
+    BYTE_PAIR: ("min_frequency",),
+    MODERN_BYTE_PAIR: ("min_frequency",),
+    SENTENCE_PIECE: ("do_lower_case", "character_coverage"),
 }
 
 
@@ -41,25 +42,13 @@ class VocabularyOptions(Options):
     """The flags of the command, which are the arguments of `build_vocabulary`."""
 
     input_file: Sequence[str] | str = option(MISSING, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
-    kind: str = option(
-        WORD_PIECE,
-        "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
-        choices=KINDS,
-    )
-    output_file: str | os.PathLike = option(
-        MISSING, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
-    )
+    kind: str = option(WORD_PIECE, "For BERT, RoBERTa, ModernBERT or ALBERT, in this order.", choices=KINDS)
+    output_file: str | os.PathLike = option(MISSING, "A file, usually vocab.txt, for wordpiece, or a folder.")
     vocab_size: int = option(30000, "Number of tokens of all kinds. Short texts yield fewer.", at_least=1)
-    do_lower_case: bool = option(
-        True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
-    )
+    do_lower_case: bool = option(True, "Lower-case and strip accents, as for uncased models; not for byte_pair kinds.")
     min_frequency: int = option(2, "Pieces that occur less often are not learnt.", at_least=1)
     character_coverage: float = option(
-        0.9999,
-        "The share of the text's characters that the vocabulary must cover; the rarest characters are left out, and "
-        "words that contain them become [UNK].",
-        above=0,
-        at_most=1,
+        0.9999, "The share of the characters to cover. Words with others become [UNK].", above=0, at_most=1
     )
     num_unused_tokens: int = option(0, "Number of slots [unused0], [unused1], ... for later tokens.", at_least=0)
     text_field: str = option("text", "The field with the text, in .jsonl and in tensorflow_datasets.")
@@ -76,10 +65,8 @@ def define_flags() -> None:
 class VocabularySummary:
     """The result of `build_vocabulary`.
 
-    Attributes:
-        vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.
-        num_characters: the number of distinct characters that the vocabulary covers; 0 for all.
-        unknown_share: the share of the text's words that contain other characters, 0 to 1.
+    `vocabulary` is a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`. `num_characters` is the number of
+    distinct characters that it covers, or 0 for all; `unknown_share` of the words, 0 to 1, contain other characters.
     """
 
     vocabulary: TokenTable
@@ -126,10 +113,6 @@ def build_vocabulary(
             given options, `vocab_size` is too small for the special tokens and the characters of the text, or the
             output cannot be written.
     """
-    from data_prep.text.corpus import list_sources
-    from data_prep.vocabulary.word_counts import count_words_of_files
-    from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
-
     options = VocabularyOptions(
         input_file=input_file,
         output_file=output_file,
@@ -143,32 +126,39 @@ def build_vocabulary(
         tfds_data_dir=tfds_data_dir,
         num_processes=num_processes,
     )
-    for name in _UNUSED_OPTIONS.get(kind, ()):
-        if getattr(options, name) != getattr(VocabularyOptions, name):
-            raise InputError(f"{name}={getattr(options, name)} has no effect on the kind {kind}. Leave the option out.")
+    return _build(options, show_progress)
+
+
+def _build(options: VocabularyOptions, show_progress: bool) -> VocabularySummary:
+    from data_prep.text.corpus import list_sources
+    from data_prep.vocabulary.word_counts import count_words_of_files
+    from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
+
+    kind = options.kind
+    for name in _OPTIONS[WORD_PIECE]:
+        value = getattr(options, name)
+        is_ignored = name not in _OPTIONS[kind] and name != "do_lower_case"
+        if is_ignored and value != getattr(VocabularyOptions, name):
+            raise InputError(f"{name}={value} has no effect on the kind {kind}. Leave the option out.")
     if kind == WORD_PIECE:
-        check_output_file(output_file)
-        check_output_file(output_file, list_sources(input_file))
-    of_kind = (
-        {"do_lower_case": do_lower_case, "character_coverage": character_coverage} if kind not in _BYTE_PAIRS else {}
-    )
-    of_kind |= {"min_frequency": min_frequency} if kind != SENTENCE_PIECE else {}
-    of_kind |= {"num_unused_tokens": num_unused_tokens} if kind == WORD_PIECE else {}
+        check_output_file(options.output_file)
+        check_output_file(options.output_file, list_sources(options.input_file))
     # Open the output first: an error should appear before hours of counting.
-    with (atomic_file if kind == WORD_PIECE else atomic_folder)(output_file) as output:
+    with (atomic_file if kind == WORD_PIECE else atomic_folder)(options.output_file) as output:
         words_of, learn = _learner(kind)
         counts = count_words_of_files(
-            input_file,
-            do_lower_case,
-            text_field=text_field,
-            tfds_data_dir=tfds_data_dir,
+            options.input_file,
+            options.do_lower_case,
+            text_field=options.text_field,
+            tfds_data_dir=options.tfds_data_dir,
             show_progress=show_progress,
-            num_processes=num_processes,
+            num_processes=options.num_processes,
             words_of=words_of,
         )
         if not counts:
             raise InputError("The text has no words, only white space and control characters. Give another text.")
-        vocabulary = learn(counts, vocab_size=vocab_size, show_progress=show_progress, **of_kind)
+        of_kind = {name: getattr(options, name) for name in _OPTIONS[kind]}
+        vocabulary = learn(counts, vocab_size=options.vocab_size, show_progress=show_progress, **of_kind)
         if kind == WORD_PIECE:
             output.write("".join(f"{token}\n" for token in vocabulary.tokens).encode())
         else:

@@ -32,9 +32,7 @@ def define_flags() -> None:
     record_flags.define_record_flags()
     help = "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds."
     flags.DEFINE_string("tokenized_corpus", None, help)
-    define_flag(
-        "num_processes", None, "Number of processes that tokenise and write (default: one per core).", at_least=1
-    )
+    define_flag("num_processes", None, "Processes that tokenise and write (default: one per core).", at_least=1)
     flags.DEFINE_bool("verify", False, "Write nothing: compare every byte of --output_dir with its manifest.")
     flags.register_multi_flags_validator(
         ["vocab_file", "verify"],

@@ -27,14 +27,10 @@ from keras_bert.tokenization.tokenizer import TokenTable
 def count_records(
     paths: Sequence[str], vocabulary: TokenTable | None = None, *, sample: int = 0, show_progress: bool = False
 ) -> tuple[RecordCounts, list[str]]:
-    """Reads record files once, in bounded memory.
+    """Reads record files once, in bounded memory: of all, or the first of each file, about `sample` together.
 
-    Args:
-        vocabulary: the vocabulary of the records. Without it, counts that need it are left out.
-        sample: read only about this many records, the first ones of every file; 0 reads all.
-
-    Returns:
-        the counts, and a line in words for each damaged file, which is counted up to the damage.
+    Returns the counts, and a line in words for each damaged file, which is counted up to the damage. Without a
+    vocabulary, counts that need it are left out.
     """
     from keras_bert.program.long_work import progress_bar
 
@@ -56,11 +52,8 @@ def shown_records(
 ) -> Iterator[str]:
     """Yields records as text, headed by the name of their file and their number.
 
-    Args:
-        first_record: number of the first record to show, in the first file that has so many; the first is 1.
-
-    Raises:
-        InputError: the files are damaged, or no file has this many records.
+    `first_record` is the number, from 1, of the first to show, in the first file that has so many. Raises `InputError`
+    if the files are damaged, or no file has this many records.
     """
     from keras_bert.program.record_files import iterate_records
 
@@ -84,8 +77,8 @@ def shown_records(
 def vocabulary_of_records(paths: Sequence[str], vocab_file: str | None = None) -> tuple[TokenTable | None, str]:
     """Returns the vocabulary of record files, and where it is in words. Without one, ids stand for tokens.
 
-    A vocabulary is looked for beside the records and in the folder above. It is only used when the manifests beside the
-    records have its hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
+    It is looked for beside the records and in the folder above, and used when the manifests beside the records have its
+    hash, or have none. Raises `InputError` if the vocabulary that the user named cannot be read.
     """
     from keras_bert.records.manifests import read_manifests, real_path, vocabulary_hashes
     from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary
@@ -113,9 +106,7 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
-    flags.DEFINE_string(
-        "vocab_file", None, "The vocabulary, a file or a folder (default: beside the records or in the folder above)."
-    )
+    flags.DEFINE_string("vocab_file", None, "A file or folder (default: beside the records or in the folder above).")
     define_flag("num_examples", 3, "Records to show as text.", at_least=0)
     define_flag("first_record", 1, "Number of the first record to show.", at_least=1)
     flags.DEFINE_bool("statistics", True, "Read all records and show counts.")

@@ -38,9 +38,7 @@ class AdaptationOptions(Options):
     init_checkpoint: str = option(MISSING, "A checkpoint of any format with a masked-LM head.")
     output_dir: str = option(MISSING, "The folder of this run: new, empty, or that of a run to resume.")
     num_new_tokens: int = option(500, "The largest number of words that become tokens.", at_least=0)
-    max_seq_length: int | None = option(
-        None, "Tokens in a row (default: 128, or all positions of a model that has fewer).", at_least=8
-    )
+    max_seq_length: int | None = option(None, "Tokens in a row (default: 128, or all of the model).", at_least=8)
     num_train_steps: int = option(10_000, "The number of updates.", at_least=0)
     train_batch_size: int = option(32, "Rows per update.", at_least=1)
     learning_rate: float = option(5e-5, "The highest learning rate, after a tenth of the updates.", at_least=0)
@@ -84,12 +82,10 @@ def adapt_to_domain(options: AdaptationOptions) -> str:
         num_processes=options.num_processes or available_cores(),
     )
     checkpoint.config.check_sequence_length(options.max_seq_length)
-    settings = dataclasses.asdict(options)
+    settings = {"run": "adapt_to_domain", "text_bytes": input_size(options.text), **dataclasses.asdict(options)}
     for name in ("output_dir", "num_processes", "save_checkpoints_steps"):  # may differ in a run that is resumed
         del settings[name]
-    folder = RunFolder(
-        options.output_dir, {"run": "adapt_to_domain", "text_bytes": input_size(options.text), **settings}
-    )
+    folder = RunFolder(options.output_dir, settings)
     vocabulary, records, run = map(folder.file, ("vocabulary", "records", "pretraining"))
     if not os.path.isdir(vocabulary):
         with atomic_folder(vocabulary) as place:

@@ -44,14 +44,9 @@ def define_casing_flag() -> None:
 def open_model(kind: str, path: str, precision_flag: str = "precision", **arguments: Any) -> Any:
     """Returns the model at `path`, which computes as the flags of `define_runtime_flags` say.
 
-    Args:
-        kind: the kind of model, a key of `registry.TASKS`.
-        path: an exported folder, or a checkpoint of any format.
-        precision_flag: as for `define_runtime_flags`.
-        **arguments: constructor arguments of the Keras model. Exports have their own.
-
-    Raises:
-        InputError: there is no such model, or flags have no effect on it.
+    `kind` is a key of `registry.TASKS`, and `path` an exported folder or a checkpoint of any format. `**arguments` are
+    those of the Keras model's constructor; exports have their own. Raises `InputError` if there is no such model, or
+    flags have no effect on it.
     """
     from keras_bert import registry
     from keras_bert.serving.portable.loading import load_kind

@@ -27,14 +27,9 @@ from run_scripts.predict_table import has_token_vectors
 def write_parts(pipeline: beam.Pipeline, work: Any, numbers: Sequence[int], model: Any) -> None:
     """Writes the parts with these numbers, and waits for the end.
 
-    Args:
-        work: a `TableWork`. Beam reads annotations, and that class may be one of `__main__`.
-        numbers: the parts to write.
-        model: the model of `work`.
-
-    Raises:
-        InputError: as `TableWork.write`; the pipeline ended early; or a worker has another model, or another version
-            of this package.
+    `work` is a `TableWork` and `model` its model. Beam reads annotations, and that class may be one of `__main__`.
+    Raises `InputError` as `TableWork.write`, or if the pipeline ended early, or a worker has another model or another
+    version of this package.
     """
     if work.runtime is not None:  # "auto" may be another on a worker
         work = dataclasses.replace(work, runtime={**work.runtime, "runtime": model.runtime.name})

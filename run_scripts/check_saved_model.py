@@ -21,9 +21,7 @@ from keras_bert.program.errors import InputError
 
 def define_flags() -> None:
     flags.DEFINE_bool("strict", False, "Whether warnings make the exit code 1 too.")
-    flags.DEFINE_list(
-        "serving_versions", None, "Versions of TensorFlow Serving, such as 2.19,2.20. The default is 2.12 to 2.21."
-    )
+    flags.DEFINE_list("serving_versions", None, "Versions of TensorFlow Serving (default: 2.12 to 2.21).")
 
 
 def main(path: str):

@@ -20,35 +20,20 @@ from keras_bert.program.option_flags import define_flag, flags_by_name
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "input", None, "A folder, the prefix of a TensorFlow checkpoint, or hf://owner/name.", required=True
-    )
+    flags.DEFINE_string("input", None, "A folder, a TensorFlow checkpoint, or hf://owner/name.", required=True)
     flags.DEFINE_string("output", None, "A new or empty folder.", required=True)
     # keras_hub is refused with what to do instead.
     formats = ["keras_bert", "google", "huggingface", "keras_hub"]
     flags.DEFINE_enum("format", "keras_bert", formats, "The format of the output: keras_bert, google or huggingface.")
-    flags.DEFINE_bool(
-        "verify", False, "Whether to compare input and output on texts, also with their own libraries if installed."
-    )
+    flags.DEFINE_bool("verify", False, "Compare input and output on texts, also by their own libraries if installed.")
     help = "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged."
     define_flag("max_position_embeddings", None, help, at_least=1)
     help = "Extends a RoBERTa to a Longformer, or a BERT to a BigBird, for rows of up to this many tokens."
     define_flag("max_positions", None, help, at_least=1)
-    flags.DEFINE_string(
-        "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
-    )
+    flags.DEFINE_string("new_tokens_file", None, "New tokens, one per line; each starts as the mean of its pieces.")
     define_flag("static_size", None, "Distil a static model with vectors of this many numbers.", at_least=1)
-    flags.DEFINE_string(
-        "texts_file",
-        None,
-        "With --static_size: texts like those to be computed, one per line. How often tokens occur in them sets their "
-        "weights. Default: the order of the vocabulary does.",
-    )
-    flags.DEFINE_bool(
-        "do_lower_case",
-        None,
-        "The casing, if the input does not state it or states it wrongly. By default it is detected.",
-    )
+    flags.DEFINE_string("texts_file", None, "With --static_size: texts, whose counts of tokens set their weights.")
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the input does not state it or states it wrongly.")
     flags.DEFINE_bool("trust_pickle", False, "Whether a pytorch_model.bin may run code, which tensors do not need.")
     flags.DEFINE_string("base", None, "The base model of an adapter of PEFT. By default the one that it names.")
 

@@ -44,12 +44,8 @@ def define_flags() -> None:
     flags.DEFINE_bool("strict", False, "Refuse a folder in which ids are missing or occur twice, or texts are empty.")
     flags.DEFINE_string("pairs_file", None, "A table of queries and their documents, instead of --data_dir.")
     flags.DEFINE_list("corpus_files", [], "Tables whose documents belong to the corpus too, beside those of the pairs.")
-    flags.DEFINE_list(
-        "text_columns",
-        None,
-        "The columns of these tables, by name or number from 0. "
-        "Default: query,document, or FlagEmbedding's query,pos,neg.",
-    )
+    help = "The columns of these tables. Default: query,document, or FlagEmbedding's query,pos,neg."
+    flags.DEFINE_list("text_columns", None, help)
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
     define_flag("ks", [1, 10, 100], "The numbers of ranks that count.", is_list=True, at_least=1)
     flags.DEFINE_string("index_dir", None, "The folder of the index: read if it is there, else written.")

@@ -24,9 +24,7 @@ ARGUMENTS = ("data.json", "predictions.json")
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "na_prob_file", None, "JSON {id: number}, the score of no answer for each question, such as null_odds.json."
-    )
+    flags.DEFINE_string("na_prob_file", None, "JSON {id: score of no answer}, such as null_odds.json.")
     flags.DEFINE_float("na_prob_thresh", 1.0, "With na_prob_file: above this number, a prediction counts as no answer.")
     flags.DEFINE_string("out_file", None, "The file for the scores. By default they are printed.")
     help = "Compare answers by the rules of MLQA for this language, instead of those of SQuAD, which are for English."

@@ -19,27 +19,16 @@ from keras_bert.program.option_flags import define_option_flags, flags_by_name, 
 
 def define_flags() -> None:
     flags.DEFINE_string("model_dir", None, "The model folder, or a checkpoint of any format.", required=True)
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "The folder of the versions 1, 2, ...; the new version gets the next number. With another --format than "
-        "saved_model, a new folder.",
-        required=True,
-    )
-    flags.DEFINE_enum(
-        "format", "saved_model", ["saved_model", "litert", "onnx", "huggingface-onnx"], "For which runtime."
-    )
+    help = "The folder of the versions 1, 2, ..., where a new one is made; with another --format, a new folder."
+    flags.DEFINE_string("output_dir", None, help, required=True)
+    formats = ["saved_model", "litert", "onnx", "huggingface-onnx"]
+    flags.DEFINE_enum("format", "saved_model", formats, "For which runtime.")
     help = "What to make of a checkpoint; the default is what was saved."
     flags.DEFINE_enum("model_class", None, ["encoder", "sentence_encoder", "masked_lm"], help)
     help = "The dtype of the weights and the computation; bfloat16 halves the size."
     flags.DEFINE_enum("dtype", None, ["float32", "bfloat16"], help)
-    flags.DEFINE_enum(
-        "weights",
-        None,
-        ["float16", "int8"],
-        "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16. LiteRT and ONNX also "
-        "multiply 8-bit integers.",
-    )
+    help = "Stores matrices with 8 bits, with which LiteRT and ONNX also multiply; or, for these two, with 16."
+    flags.DEFINE_enum("weights", None, ["float16", "int8"], help)
     help = "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts."
     flags.DEFINE_bool("core_operations", False, help)
     define_option_flags(SignatureOptions, has_defaults=False)

@@ -81,11 +81,8 @@ def extract_features(
 ) -> None:
     """Writes the vectors of all tokens of texts; the arguments are those of the flags.
 
-    Args:
-        model: a `BertEncoder` made with `output_hidden_states=True`, with a vocabulary.
-
-    Raises:
-        InputError: the file cannot be written, or a layer is not there.
+    `model` is a `BertEncoder` made with `output_hidden_states=True`, with a vocabulary. Raises `InputError` if the file
+    cannot be written, or a layer is not there.
     """
     from keras_bert.embeddings.text_vectors import encode_texts, token_features
 

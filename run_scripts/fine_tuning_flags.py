@@ -31,21 +31,13 @@ _PARTS = {
 
 
 def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
-    """Defines the flags of a command that trains, evaluates and predicts.
-
-    Args:
-        has_probabilities: whether the answers have probabilities, which can be calibrated.
-    """
+    """Defines the flags of a command that trains, evaluates and predicts; probabilities can be calibrated."""
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     help = "A checkpoint of any format, with config and vocabulary; or an exported folder, to evaluate and predict."
     flags.DEFINE_string("init_checkpoint", None, help)
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
-    flags.DEFINE_string(
-        "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
-    )
-    flags.DEFINE_boolean(
-        "do_lower_case", None, "Whether the vocabulary is uncased. Default: as in init_checkpoint or the config."
-    )
+    flags.DEFINE_string("vocab_file", None, "To train from scratch: a vocab.txt, or a folder with a vocabulary.")
+    flags.DEFINE_boolean("do_lower_case", None, "Whether the vocabulary is uncased. Default: as the checkpoint says.")
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_predict", False, "Predict.")
     flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
@@ -55,9 +47,7 @@ def define_fine_tuning_flags(*, has_probabilities: bool = True) -> None:
     define_keep_layers_flag()
     flags.DEFINE_boolean("grid", False, "Train and evaluate with all settings of the grid, each in its own folder.")
     define_option_flags(Grid)
-    define_flag(
-        "seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.", is_list=True
-    )
+    define_flag("seeds", None, "Train with each of these (default: random_seed), with or without --grid.", is_list=True)
     if has_probabilities:
         help = "Calibrate the probabilities on the dev examples before evaluating: temperature scaling."
         flags.DEFINE_boolean("calibrate", False, help)
@@ -83,10 +73,7 @@ def define_skip_missing_flag() -> None:
 
 
 def requested_parts() -> list[str]:
-    """Returns those of "train", "eval" and "predict" that --do_train, --do_eval and --do_predict request.
-
-    Raises `InputError` if there is none.
-    """
+    """Returns which of "train", "eval" and "predict" are requested. Raises `InputError` if none is."""
     parts = [part for part in _PARTS if FLAGS[f"do_{part}"].value]
     if not parts:
         raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
@@ -96,11 +83,8 @@ def requested_parts() -> list[str]:
 def data_files(endings: Sequence[str] | None = None) -> dict[str, str]:
     """Returns part -> file for the requested parts of "train", "eval" and "predict": named files, else the folder's.
 
-    Args:
-        endings: the possible endings of files in the folder; by default those of tables.
-
-    Raises:
-        InputError: nothing is requested, or a file does not exist.
+    `endings` are those of files in the folder, by default of tables. Raises `InputError` if nothing is requested, or a
+    file does not exist.
     """
     from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
 
@@ -119,8 +103,7 @@ def data_files(endings: Sequence[str] | None = None) -> dict[str, str]:
 def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
     """Raises `InputError` if flags need files that are not given. Called before anything is trained.
 
-    Args:
-        needed: the flags that give evaluation examples to the command, for error messages.
+    `needed` are the flags that give evaluation examples to the command, for messages.
     """
     if _asks_export():
         given = [name for name in _NOT_OF_EXPORTS if name in FLAGS and FLAGS[name].present]
@@ -163,13 +146,9 @@ def run_task(
         kind: the kind of model, a key of `registry.TASKS`.
         parts: the examples of "train", "eval" and "predict"; what has none is not done.
         main_score: the score that selects the best run of a grid, without `eval_`.
-        model_arguments: see `fine_tune`.
+        model_arguments, answer_options: see `fine_tune` and `predict_run`.
         new_tokens: tokens to add to the vocabulary of the checkpoint.
-        answer_options: see `predict_run`.
         **settings: further settings of the trained model, see `load_trained_model`.
-
-    Raises:
-        InputError: as `check_training_flags`, or the run cannot be done.
     """
     train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
@@ -207,15 +186,10 @@ def train_evaluate_predict(
 ) -> None:
     """Trains and evaluates once, or with all settings of the grid in the flags; then predicts.
 
-    Training uses all devices of `--distribution_strategy`. Evaluation and prediction use one device, of the first
-    worker.
-
-    Args:
-        train_in: function of a folder and `FineTuningOptions` that trains; None for no training.
-        evaluate_in: function of a folder that returns the content of `eval_results.txt`; None for no evaluation.
-        predict_in: function of a folder, of the run or of the best run of the grid; None for no prediction.
-        main_score: the score that selects the best run of a grid, without `eval_`.
-        others: options that the command determines.
+    Training uses all devices of `--distribution_strategy`, the rest one device of the first worker. `train_in` is a
+    function of a folder and `FineTuningOptions`; `evaluate_in`, of a folder, returns the content of `eval_results.txt`;
+    `predict_in` is a function of the folder of the (best) run. None leaves a step out. `others` are options that the
+    command determines.
     """
     keep_best = FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps)
     options = options_of_flags(FineTuningOptions, **{"keep_best": keep_best, **(others or {})})

@@ -18,11 +18,8 @@ def define_flags() -> None:
     flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
     flags.DEFINE_string("output_dir", None, "The folder of the kit, which must not exist yet.", required=True)
     flags.DEFINE_string("model_name", None, "The model's name in requests. The default is the name of its folder.")
-    flags.DEFINE_string(
-        "examples",
-        None,
-        'Real requests for the warm-up, one row per line: {"text": "a wonderful film"}. The default is made-up texts.',
-    )
+    help = 'Rows for the warm-up, one per line: {"text": "a wonderful film"}. The default is made-up texts.'
+    flags.DEFINE_string("examples", None, help)
     help = "The numbers of rows of warm-up requests."
     define_flag("warm_up_batch_sizes", [1, 2, 8, 32], help, is_list=True, at_least=1)
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")

@@ -37,12 +37,8 @@ _TEXTS_WITH_TOKEN_VECTORS = 256
 
 def define_table_flags(*, has_pooling: bool) -> None:
     """Defines the flags of the model, of the table and of the output."""
-    flags.DEFINE_string(
-        "init_checkpoint", None, "A checkpoint of any format with its vocabulary, or an exported folder.", required=True
-    )
-    flags.DEFINE_list(
-        "input_file", None, "Texts: files, folders, patterns, URLs, or tfds:NAME; several with commas.", required=True
-    )
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, or an exported folder.", required=True)
+    flags.DEFINE_list("input_file", None, "Texts: files, folders, patterns, URLs, or tfds:NAME.", required=True)
     flags.DEFINE_string("output_dir", None, "The folder of the parts; one that was begun is continued.", required=True)
     columns_help = "The columns of the texts; several for pairs. Default: text, or the lines of files without columns."
     flags.DEFINE_list("text_columns", None, columns_help)
@@ -59,15 +55,10 @@ def define_table_flags(*, has_pooling: bool) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class TableWork:
-    """What each process needs: the table, the model, and the parts.
+    """What each process needs: the table (a `TextTable`), the model, and the parts (None before the table is read).
 
-    Attributes:
-        table: a `TextTable`.
-        parts: the `TableParts`; None before the table is read.
-        load: a function of the path of a checkpoint and of constructor arguments that returns the model.
-        arguments: these constructor arguments.
-        runtime: keyword arguments of `serving.load`; None if the path is no export.
-        role, options: as for `answer_batches`.
+    `load` returns the model of a checkpoint from its path and constructor `arguments`. `runtime` are keyword arguments
+    of `serving.load`, or None if the path is no export. `role` and `options` are those of `answer_batches`.
     """
 
     table: Any
@@ -145,12 +136,10 @@ def write_table(
     is_encoder: bool = False,
     beam_options: Sequence[str] = (),
 ) -> None:
-    """Does the work that the flags of `define_table_flags` ask for.
+    """Does the work that the flags of `define_table_flags` ask for. Options that are None are left out.
 
-    Args:
-        load, options, arguments, role: those of `TableWork`; options that are None are left out.
-        is_encoder: whether the model must make vectors. Raises `InputError` if it does not.
-        beam_options: `--runner=...` and other options of Beam, which then writes the parts.
+    `is_encoder` says that the model must make vectors: `InputError` if it does not. With `beam_options`, `--runner=...`
+    and others, Beam writes the parts.
     """
     from data_prep.pretraining.beam_runner import new_pipeline
     from keras_bert.program.table_parts import LOCK_FILE, TableParts, check_parts_folder

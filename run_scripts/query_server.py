@@ -25,9 +25,7 @@ def define_flags() -> None:
     flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port or https://host:port")
     help = "Use gRPC, which needs tensorflow-serving-api; --url is then host:port, or https://host:port for TLS"
     flags.DEFINE_bool("grpc", False, help)
-    flags.DEFINE_string(
-        "ca_file", None, "For TLS: a PEM file with the trusted certificates (default: those of the system)"
-    )
+    flags.DEFINE_string("ca_file", None, "For TLS: a PEM file of certificates (default: those of the system)")
     flags.DEFINE_string("model", None, "The name of the model on the server", required=True)
     define_flag("version", None, "The version of the model (default: the newest)", at_least=0)
     flags.DEFINE_string("label", None, "The label of a version, instead of --version")

@@ -47,15 +47,8 @@ def given_questions() -> dict[str, list[str]]:
 class AskedModel:
     """An exported model, on a server or in this process, with the interface for `answer_questions`.
 
-    Args:
-        folder: its name in error messages.
-        signature_name: the signature that is asked.
-        inputs: the inputs of the signature.
-        ask: takes the inputs by name, and returns the outputs, arrays by name.
-        as_json: whether answers are lines of JSON.
-
-    Raises:
-        InputError: a command line cannot give these inputs.
+    `folder` is its name in messages. `ask` takes the `inputs` of the signature by name and returns the outputs, arrays
+    by name. Raises `InputError` if a command line cannot give these inputs.
     """
 
     def __init__(
@@ -94,15 +87,10 @@ def _json_lines(outputs: dict) -> list[str]:
 
 
 def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool = True) -> None:
-    """Prints the answers to the questions in the flags, or to those on standard input.
+    """Prints the answers of an `AskedModel` to the questions of `given_questions`, or to those on standard input.
 
-    Args:
-        given: from `given_questions`.
-        model: an `AskedModel`.
-        with_questions: whether to print each question before its answer, and an empty line after it.
-
-    Raises:
-        InputError: there is no question, or the model has other inputs.
+    `with_questions` prints each question before its answer, and an empty line after it. Raises `InputError` if there is
+    no question, or the model has other inputs.
     """
     if given:
         rows = _rows_of_flags(given, model)

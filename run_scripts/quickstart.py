@@ -24,12 +24,8 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_string("output_dir", "quickstart", "The output folder, which must not exist yet.")
-    flags.DEFINE_string(
-        "input_file",
-        None,
-        "Your own text for the vocabulary and the pre-training: a file, folder, pattern or tfds:NAME. The classifier "
-        "is still trained on the documentation.",
-    )
+    help = "Your own text for the pre-training. The classifier is still trained on the documentation."
+    flags.DEFINE_string("input_file", None, help)
 
 
 def main() -> None:

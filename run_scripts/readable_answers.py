@@ -70,13 +70,10 @@ def _classes_or_values(row: Mapping[str, np.ndarray], asked: Mapping) -> str:
 
 def _values(values: np.ndarray) -> str:
     values = np.asarray(values)
+    first = values.ravel()[:_SHOWN_VALUES].tolist()
     shown = [
-        f"{value:.4f}"
-        if isinstance(value, float)
-        else printable(value)
-        if isinstance(value, (str, bytes))
-        else str(value)
-        for value in values.ravel()[:_SHOWN_VALUES].tolist()
+        f"{one:.4f}" if isinstance(one, float) else printable(one if isinstance(one, bytes) else str(one))
+        for one in first
     ]
     text = " ".join(shown) + (" ..." if values.size > _SHOWN_VALUES else "")
     return text if values.ndim < 2 else f"{text}  ({' x '.join(map(str, values.shape))})"

@@ -52,47 +52,21 @@ _OF_OTHER_TASKS = ("choice_columns", "doc_stride", "max_query_length", "version_
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "task_name",
-        None,
-        "A task of GLUE, whose files, columns, labels and scores are known: CoLA, SST-2, MRPC, QQP, STS-B, MNLI, QNLI, "
-        "RTE, WNLI, AX.",
-    )
+    help = "A task of GLUE: CoLA, SST-2, MRPC, QQP, STS-B, MNLI, QNLI, RTE, WNLI, AX."
+    flags.DEFINE_string("task_name", None, help)
     define_data_file_flags("Labelled texts", "train.tsv, train.csv, train.jsonl ...")
     help = "The kind of labels: one of several classes, any number of classes, or a score."
     flags.DEFINE_enum("problem_type", "classification", ["classification", "multi_label", "regression"], help)
     define_option_flags(FinetuningOptions, but=(*_OF_OTHER_TASKS, "skip_missing"))
-    flags.DEFINE_boolean(
-        "few_shot",
-        False,
-        "Train on a few texts per label, from a checkpoint for sentence embeddings. The defaults become 1 epoch, "
-        "batches of 16 and a learning rate of 2e-5.",
-    )
-    flags.DEFINE_list(
-        "zero_shot",
-        None,
-        "Predict these labels, which need no training, with a model for entailment. Labels that do not exclude each "
-        "other: --problem_type=multi_label.",
-    )
-    flags.DEFINE_string(
-        "hypothesis_template", "This example is {}.", "The sentence about a label, {}, that the model judges."
-    )
-    define_flag(
-        "threshold",
-        None,
-        "For --problem_type=multi_label: labels with a higher probability are predicted. One number from 0 to 1, or "
-        "one for each label in the order of the model. Default: those of the model, at first 0.5.",
-        float,
-        is_list=True,
-        at_least=0,
-        at_most=1,
-    )
-    flags.DEFINE_boolean(
-        "tune_thresholds",
-        False,
-        "For --problem_type=multi_label: choose the threshold of each label with the best F1 on the dev examples "
-        "before evaluating, and keep them in the model.",
-    )
+    help = "Train on few texts, from a sentence encoder; by default 1 epoch, batches of 16, a learning rate of 2e-5."
+    flags.DEFINE_boolean("few_shot", False, help)
+    help = "Predict these labels by a model for entailment; with --problem_type=multi_label any number of them."
+    flags.DEFINE_list("zero_shot", None, help)
+    flags.DEFINE_string("hypothesis_template", "This example is {}.", "The judged sentence about a label, {}.")
+    help = "For multi_label: labels above it are predicted; one, or one for each. Default: the model's, at first 0.5."
+    define_flag("threshold", None, help, float, is_list=True, at_least=0, at_most=1)
+    help = "For multi_label: choose and keep the threshold of each label with the best F1 on the dev examples."
+    flags.DEFINE_boolean("tune_thresholds", False, help)
     define_fine_tuning_flags()
     define_option_flags(Distillation)
     flags.DEFINE_string("explain", None, "Also explain the predictions by integrated gradients, in this new HTML file.")

@@ -60,11 +60,8 @@ _OF_DATA = ("text_columns", "score_column", "score_scale", "label_column", "loss
 class Kind(NamedTuple):
     """A kind of model that the command trains.
 
-    Attributes:
-        flag: the flag that selects it.
-        losses: its losses by name.
-        what: what these are, for messages.
-        of_texts, of_scores: the names of its losses for texts alone, and with a column of scores.
+    `flag` selects it; `losses` are its losses by name, and `what` is what they are called in messages. `of_texts` and
+    `of_scores` are the names of those for texts alone, and with a column of scores.
     """
 
     flag: str | None
@@ -89,39 +86,30 @@ class DataSet(Options):
     """The columns of a data set, and its loss."""
 
     text_columns: Sequence[str] = option(
-        dataclasses.MISSING,
-        "The columns of the texts, by name or number from 0: anchor, positive, hard negatives; or one column.",
+        dataclasses.MISSING, "The columns of the texts: anchor, positive, hard negatives; or one column."
     )
     score_column: str | None = option(
         None,
         "The column with the similarity of each pair. For more texts, with a list: a score for each text after the "
         "first, or by how much that of the second exceeds those of the others.",
     )
-    score_scale: float = option(
-        1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.", needs="score_column"
-    )
+    score_scale: float = option(1.0, "Scores are divided by it, such as 5 for 0 to 5.", needs="score_column")
     label_column: str | None = option(None, "The column with the label of each text.")
     loss: str | None = option(None, "The loss, see above. Default: chosen by the columns.")
     temperature: float | None = option(None, "Divides cosines or scores, in losses that have a temperature.", above=0)
     symmetric: bool | None = option(None, "in_batch_negatives: whether positives must find their anchors too.")
     margin: float | None = option(None, "The margin of losses that have one.")
-    teacher: str | None = option(
-        None, "A teacher for losses that take one: the folder of a CrossEncoder or SentenceEncoder."
-    )
+    teacher: str | None = option(None, "For losses with a teacher: a folder of a CrossEncoder or SentenceEncoder.")
     guide: str | None = option(None, "The guide of gist_embed: the folder of a SentenceEncoder.")
     scale: float | None = option(None, "The factor of sparse or multi-vector scores in in_batch_negatives.", above=0)
     document_regularizer_weight: float | None = option(None, "Sparse: the weight of FLOPS. Default: 3e-5.", at_least=0)
     query_regularizer_weight: float | None = option(None, "The same for queries. Default: 5e-5.", at_least=0)
-    document_regularizer_threshold: int | None = option(
-        None, "Sparse: it counts vectors with more weights above 0.", at_least=0
-    )
+    document_regularizer_threshold: int | None = option(None, "Sparse: for vectors with more weights.", at_least=0)
     query_regularizer_threshold: int | None = option(None, "The same for queries.", at_least=0)
     warmup_ratio: float | None = option(
         None, "Sparse: the share of updates in which it rises. Default: a third.", at_least=0, at_most=1
     )
-    matryoshka_dimensions: Sequence[int] | None = option(
-        None, "Train these prefixes of the vectors too, such as 384,128,64.", at_least=1
-    )
+    matryoshka_dimensions: Sequence[int] | None = option(None, "Prefixes to train too, such as 384,128,64.", at_least=1)
 
     def read(self, path: str, *, with_labels: bool, has_header: bool, skip_missing: bool) -> SentenceExamples:
         """Returns the examples of a file."""
@@ -157,10 +145,7 @@ class DataSet(Options):
         return SentenceExamples(list(map(list, columns)), scores, labels, source=path)
 
     def made_loss(self, kind: Kind) -> Any:
-        """Returns the loss of a kind of model; None for that of the columns.
-
-        Raises `InputError` if the loss is unknown, or has no such option.
-        """
+        """Returns the loss of a kind of model; None for that of the columns. Raises `InputError` for a wrong option."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         given = {name: value for name, value in values.items() if name not in _OF_DATA and value is not None}
         name = self.loss

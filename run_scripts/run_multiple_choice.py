@@ -45,9 +45,7 @@ def define_flags() -> None:
     flags.DEFINE_list("choice_columns", None, "The columns of the choices, or one column with lists (JSON).")
     flags.DEFINE_string("choice_prefix_column", None, "The column of a text with which all choices of a row begin.")
     flags.DEFINE_string("label_column", None, "The column of the right choice (default: label).")
-    flags.DEFINE_list(
-        "labels", None, "The names of the choices in that column, in order (default: 0,1,2,... or A,B,C,...)."
-    )
+    flags.DEFINE_list("labels", None, "The names of the choices there, in order (default: 0,1,2,... or A,B,C,...).")
     define_fine_tuning_flags()
 
 

@@ -31,24 +31,12 @@ _logger = logging.getLogger(__name__)
 def define_flags() -> None:
     define_data_file_flags("Tagged sentences", "train.conll, train.jsonl ...")
     flags.DEFINE_string("text_column", None, "The column of the words, from 0, or a name (default: 0, tokens or text).")
-    flags.DEFINE_string(
-        "label_column", None, "The column of the tags, from 0, -1 for the last, or a name (default: -1, tags or spans)."
-    )
-    flags.DEFINE_list(
-        "labels", None, "The tags in the order of their ids (default: those of train_file, or of init_checkpoint)."
-    )
-    flags.DEFINE_integer(
-        "doc_stride",
-        None,
-        "Cut sentences that are too long into rows that overlap and begin this many tokens apart. Default: that of the "
-        "model, at first none: the rows do not overlap.",
-    )
-    flags.DEFINE_enum(
-        "decoding",
-        None,
-        [VITERBI, INDEPENDENT],
-        "The best sequence of tags that their scheme allows, or the best tag of each word. Default: that of the model.",
-    )
+    flags.DEFINE_string("label_column", None, "The column of the tags, likewise (default: the last, tags or spans).")
+    flags.DEFINE_list("labels", None, "The tags in the order of their ids (default: those of the data or the model).")
+    help = "Cut too long sentences into rows this many tokens apart. Default: as the model does, at first none."
+    flags.DEFINE_integer("doc_stride", None, help)
+    help = "The best sequence that the tags' scheme allows, or the best tag of each word. Default: as the model does."
+    flags.DEFINE_enum("decoding", None, [VITERBI, INDEPENDENT], help)
     define_fine_tuning_flags()
 
 

@@ -59,39 +59,21 @@ _SECOND = "_phase2"  # the end of the flags of a second phase, as in NVIDIA's sc
 
 def define_flags() -> None:
     flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
-    flags.DEFINE_string(
-        "eval_input_file", None, "TFRecord files to evaluate on. The default is those of the last phase."
-    )
+    flags.DEFINE_string("eval_input_file", None, "TFRecord files to evaluate on (default: those of the last phase).")
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
-    flags.DEFINE_string(
-        "size",
-        None,
-        "In place of bert_config_file, a published size: tiny, mini, small, medium, base or large, or one of another "
-        "family, such as roberta-base. It needs vocab_file.",
-    )
-    flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "The vocabulary of the records, which is copied to the model folder: a vocab.txt, or a folder with it or with "
-        "the vocab.json and merges.txt of byte-level BPE.",
-    )
+    help = "Instead of bert_config_file: tiny, mini, small, medium, base, large, or that of a family: roberta-base."
+    flags.DEFINE_string("size", None, help)
+    help = "The vocabulary of the records, for the model folder: a vocab.txt, or a folder with a vocabulary."
+    flags.DEFINE_string("vocab_file", None, help)
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
     flags.DEFINE_boolean("do_train", False, "Train.")
-    flags.DEFINE_boolean(
-        "do_eval", False, "Evaluate, after the training if there is one; with eval_input_file also while training."
-    )
+    flags.DEFINE_boolean("do_eval", False, "Evaluate after the training; with eval_input_file also while training.")
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
     flags.DEFINE_integer("max_eval_steps", 100, "The largest number of evaluation steps.")
-    flags.DEFINE_boolean(
-        "keep_best", False, "Keep the model with the lowest loss on eval_input_file, instead of the last."
-    )
-    flags.DEFINE_float(
-        "generator_hidden_size", None, "ELECTRA: the hidden size of the generator, as a fraction (default: 0.25)."
-    )
-    flags.DEFINE_float(
-        "generator_layers", None, "ELECTRA: the number of layers of the generator, as a fraction (default: 1)."
-    )
+    flags.DEFINE_boolean("keep_best", False, "Keep the model with the lowest loss on eval_input_file.")
+    flags.DEFINE_float("generator_hidden_size", None, "ELECTRA: the generator's share of the width (default: 0.25).")
+    flags.DEFINE_float("generator_layers", None, "ELECTRA: the generator's share of the layers (default: 1).")
     flags.DEFINE_float("disc_weight", None, "ELECTRA: the weight of the discriminator's loss (default: 50).")
     define_option_flags(PretrainingRunOptions)
     define_device_flags()
@@ -99,13 +81,8 @@ def define_flags() -> None:
     define_keep_layers_flag()
     define_option_flags(PretrainingPhase, suffix=_SECOND, purpose="Second phase: ", has_defaults=False)
     define_option_flags(MaskingOptions, but=_OF_RECORDS, purpose="Records without masks: ", has_defaults=False)
-    flags.DEFINE_enum(
-        "replacement_tokens",
-        None,
-        list(REPLACEMENT_TOKENS),
-        "Records without masks: draw random tokens from those that text can contain, or from the whole vocabulary "
-        "(default: text).",
-    )
+    help = "Records without masks: draw random tokens from those of texts (default), or from the whole vocabulary."
+    flags.DEFINE_enum("replacement_tokens", None, list(REPLACEMENT_TOKENS), help)
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 

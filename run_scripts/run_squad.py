@@ -31,13 +31,9 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_string("train_file", None, "Questions, contexts and answers to train on.")
-    flags.DEFINE_string(
-        "predict_file", None, "Questions and contexts to answer. If the file has answers, predictions are scored."
-    )
+    flags.DEFINE_string("predict_file", None, "Questions to answer. If it has answers, predictions are scored.")
     define_option_flags(QuestionAnsweringOptions)
-    flags.DEFINE_boolean(
-        "tune_null_threshold", False, "Use the threshold with the best F1 on predict_file, and store it in the model."
-    )
+    flags.DEFINE_boolean("tune_null_threshold", False, "Keep the threshold with the best F1 on predict_file.")
     define_skip_missing_flag()
     define_fine_tuning_flags()
 

@@ -32,9 +32,7 @@ from run_scripts.asked_models import (
 
 
 def define_flags() -> None:
-    flags.DEFINE_string(
-        "init_checkpoint", None, "A checkpoint of any format with its vocabulary, or an exported folder.", required=True
-    )
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, or an exported folder.", required=True)
     flags.DEFINE_string("input_file", None, "Texts to search, one per line; empty lines are skipped.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
     flags.DEFINE_string("text_column", None, "The column of the texts, where --input_file is a table.")

@@ -16,9 +16,7 @@ def define_flags() -> None:
     flags.DEFINE_string("input_file", None, "The text.", required=True)
     flags.DEFINE_string("output_file", None, "A JSON file for all sentences, with scores and offsets.")
     define_flag("num_sentences", 3, "The number of sentences to select.", at_least=1)
-    flags.DEFINE_enum(
-        "method", "centrality", ["centrality", "centroid"], "As in LexRank, or by similarity to the mean."
-    )
+    flags.DEFINE_enum("method", "centrality", ["centrality", "centroid"], "As LexRank, or by similarity to the mean.")
     flags.DEFINE_float("diversity", 0.3, "The penalty for similarity to sentences selected before.", 0.0, 1.0)
     flags.DEFINE_string("language", "en", "ISO 639 code of the language, for splitting into sentences.")
     define_casing_flag()

@@ -88,10 +88,7 @@ def write_word_senses(
 ) -> None:
     """Writes the folder; the rows of the table have numbers of texts from 0, and places in these texts.
 
-    Args:
-        found: from `word_vectors`.
-        coordinates: float (N, 2).
-        groups: int (N,); all 0 for none.
+    `found` comes from `word_vectors`; `coordinates` are float (N, 2), `groups` int (N,), all 0 for none.
     """
     from keras_bert.embeddings.vector_maps import draw_points
     from keras_bert.embeddings.word_senses import contexts_of

@@ -20,16 +20,10 @@ _MOST_VALUES = 24
 class RecordCounts:
     """Counts over records of any features.
 
-    Args:
-        vocabulary: without it, kinds of predicted tokens and unknown tokens are not counted.
-
-    Attributes:
-        num_records, num_columns, num_tokens, num_sequences: sums over all records; a packed row has several sequences.
-        num_unknown: unknown tokens.
-        lengths, predictions: number of tokens or predicted tokens in a record -> number of records.
-        predicted_tokens: what stands at predicted positions -> how often.
-        next_labels: label of the next-sentence task -> how often, without labels that do not count.
-        features: (name, type) -> `FeatureCounts`.
+    Without a vocabulary, kinds of predicted tokens and unknown tokens are not counted. `lengths` and `predictions` are
+    the number of tokens, or of predicted tokens, in a record -> number of records; `predicted_tokens` what stands at
+    their positions; `next_labels` are without those that do not count; `features` are by name and type. A packed row
+    has several sequences.
     """
 
     def __init__(self, vocabulary: TokenTable | None = None):
@@ -46,8 +40,7 @@ class RecordCounts:
     ) -> None:
         """Counts the first `most` records of a file (all when None).
 
-        Raises:
-            InputError: a record is damaged or is not a `tf.train.Example`. All records before it are counted.
+        Raises `InputError` if a record is damaged or is no `tf.train.Example`. All records before it are counted.
         """
         batch: list[dict[str, np.ndarray]] = []
         try:
@@ -134,10 +127,7 @@ class RecordCounts:
 class FeatureCounts:
     """Lengths and range of one feature, and the counts of its numbers where these are few; strings have lengths only.
 
-    Attributes:
-        lengths: length of the list -> number of records.
-        range: lowest and highest number, or None.
-        counts: number -> how often; None when there are more than 24 different ones.
+    `range` is the lowest and the highest number; `counts` is None when there are more than 24 different ones.
     """
 
     def __init__(self):

@@ -40,13 +40,10 @@ def is_bert_feature(name: str, values: np.ndarray) -> bool:
 
 
 def to_bert_rows(arrays: Mapping[str, np.ndarray]) -> BertRows | None:
-    """Returns the rows, or None when the records have no token ids.
+    """Returns the rows, or None when the records have no token ids. `arrays` is name -> (B, length), of any features.
 
     Lists of the wrong type count as missing. Without a mask, an id other than 0 is a token. Without weights, a position
     other than 0 is predicted.
-
-    Args:
-        arrays: Google's name -> (B, length); any other feature too.
     """
     arrays = {name: values for name, values in arrays.items() if is_bert_feature(name, values)}
     ids = arrays.get(features.INPUT_IDS)

@@ -14,7 +14,6 @@ shard_pool.py            distributes shards over processes
 local_run.py             the run on one machine: tokenises, plans, and writes the missing shards; --verify
 record_flags.py          the flags of the commands that make records
 record_folder.py         the manifest of a record folder, its progress file, and files on the local disk
-beam_run.py              the run on many machines
 beam_runner.py           starts any pipeline of Apache Beam and explains its errors
 beam_pipeline.py         the steps of its pipeline, from text to record files
 beam_layout.py           what its workers know of the run: options, counts of the text, the place of each document

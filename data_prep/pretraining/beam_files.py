@@ -88,8 +88,7 @@ class BeamFiles(DiskFiles):
 def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
     """Returns the name and the size in bytes of each source that matches `patterns`, in reading order.
 
-    Local patterns are those of `data_prep.text.corpus.list_sources`; others are Beam's, sorted by name. Raises
-    `InputError` if nothing matches a pattern.
+    Remote patterns are Beam's, sorted by name. Raises `InputError` if nothing matches a pattern.
     """
     if not any(map(is_remote, patterns)):
         return {name: source_size(name) for name in list_sources(patterns)}

@@ -11,21 +11,16 @@ from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.beam_files import is_remote, source_sizes
 from data_prep.pretraining.document_block import DocumentBlock, count_tokens
 from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import RecordForm
 from data_prep.text.corpus import TextCheck, as_patterns
 from data_prep.tokenized.corpus_writer import EncodedChunk, TextSource, empty_manifest
 from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
-from keras_bert.program.options import check_whole
-from keras_bert.records import features
-from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer
+from keras_bert.tokenization.tokenizer import Tokenizer
 
-# (number of the source, number of the chunk within the source)
-ChunkKey = tuple[int, int]
-
-# The number of bits of a key that hold the number of the chunk.
-_CHUNK_BITS = 32
+# The number of bits of the key of a chunk that hold its number within the source. The others hold that of the source.
+CHUNK_BITS = 32
 _COUNTED = (
     *("num_documents", "num_sentences", "num_tokens"),
     *("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens", FILTERS["max_tokens_per_character"]),
@@ -36,28 +31,19 @@ _COUNTED = (
 class BeamJob:
     """The description of a run, which all workers get.
 
-    Args:
-        input_file, sources: the patterns that the user gave, and what matches them, in reading order.
-        corpus_manifest: the manifest of an empty corpus, as the local run would write it.
-        request: everything that determines the records, for the manifest.
+    `input_file` are the patterns that the user gave, and `sources` what matches them, in reading order.
+    `corpus_manifest` is that of an empty corpus, as the local run would write it, and `request` is for the manifest.
     """
 
     input_file: list[str]
     sources: list[str]
     tokenizer: Tokenizer
     settings: TextSettings
-    options: PretrainingOptions
+    form: RecordForm
     output_dir: str
     num_shards: int | None
-    compression: str
-    use_v2_feature_names: bool
     corpus_manifest: dict[str, Any]
     request: dict[str, Any]
-
-    @property
-    def record(self) -> list[features.Feature]:
-        """The features, with the names that they have in the files."""
-        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
 
     @property
     def token_dtype(self) -> np.dtype:
@@ -69,15 +55,11 @@ def describe_job(
     vocab_file: str | os.PathLike,
     output_dir: str,
     num_shards: int | None,
-    options: PretrainingOptions | None,
+    form: RecordForm,
     settings: TextSettings | None,
-    compression: str,
-    use_v2_feature_names: bool,
 ) -> BeamJob:
     """Checks everything that can be checked before the run, and returns the job."""
-    options = options or PretrainingOptions()
-    check_whole("num_shards", num_shards, at_least=1, or_none=True)
-    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, num_shards, form)
     if settings.drop_near_duplicates:
         raise InputError(
             "drop_near_duplicates compares each document with all before it, so one process must see them in order. "
@@ -103,81 +85,57 @@ def describe_job(
         sources=list(sizes),
         tokenizer=tokenizer,
         settings=settings,
-        options=options,
+        form=form,
         output_dir=output_dir,
         num_shards=num_shards,
-        compression=compression,
-        use_v2_feature_names=use_v2_feature_names,
         corpus_manifest=manifest,
-        request=plan.describe_request(text, options, compression, use_v2_feature_names, num_shards),
+        request=plan.describe_request(text, form, num_shards),
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusCounts:
-    """The counts of a corpus that `pretraining_plan` needs. `manifest` is as in a local run."""
-
-    manifest: dict[str, Any]
-
-    @property
-    def num_documents(self) -> int:
-        return self.manifest["num_documents"]
-
-    @property
-    def num_tokens(self) -> int:
-        return self.manifest["num_tokens"]
-
-
-@dataclasses.dataclass(frozen=True)
 class CorpusLayout:
-    """The place of each document, known after all text is tokenised.
+    """The place of each document, known after all text is tokenised. `dealing` assigns it to the files of `paths`.
 
     Args:
-        keys: `_number_of_key` of each chunk, sorted: int64 (num_chunks,).
+        keys: the keys of the chunks, sorted: int64 (num_chunks,).
         first_documents, first_sentences: the numbers of the first document and sentence of each: int64 (num_chunks,).
-        paths: the file of each shard.
-        dealing: how the text is assigned to the shards.
+        corpus_manifest: that of a local run, without its parts.
     """
 
     keys: np.ndarray
     first_documents: np.ndarray
     first_sentences: np.ndarray
-    corpus: CorpusCounts
+    corpus_manifest: dict[str, Any]
     paths: list[str]
     dealing: Dealing
 
-    def deal(self, key: ChunkKey, block: DocumentBlock) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def deal(self, key: int, block: DocumentBlock) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Assigns the documents of a chunk to shards; see `Dealing.deal`."""
-        place = np.searchsorted(self.keys, _number_of_key(*key))
+        place = np.searchsorted(self.keys, key)
         first_document, first_sentence = int(self.first_documents[place]), int(self.first_sentences[place])
         return self.dealing.deal(block.document_offsets, first_document, first_sentence)
 
 
-def count_chunk(
-    element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
-) -> np.ndarray:
+def count_chunk(element: tuple[int, EncodedChunk], job: BeamJob) -> np.ndarray:
     """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (10,)."""
     key, chunk = element
-    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
+    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, job.form.options, job.tokenizer.special_tokens)
     counts = chunk.counts()
-    numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts.get(name, 0) for name in _COUNTED)]
+    numbers = [key, chunk.num_documents_read, num_cut, *(counts.get(name, 0) for name in _COUNTED)]
     return np.array(numbers, np.int64)
 
 
 def plan_shards(rows: list[np.ndarray], job: BeamJob) -> CorpusLayout:
     """Numbers the documents in the order of the text, and plans the files, with whole documents in each.
 
-    Args:
-        rows: what `count_chunk` returns for each chunk, in any order.
-
-    Raises:
-        InputError: there is no text.
+    `rows` are what `count_chunk` returns for each chunk, in any order. Raises `InputError` if there is no text.
     """
     counts = np.stack(rows)
     counts = counts[np.argsort(counts[:, 0])]
     keys, num_read, num_cut, num_documents = counts[:, :4].T
     check = TextCheck(job.input_file)
-    num_in_source = np.bincount(keys >> _CHUNK_BITS, num_read, len(job.sources))
+    num_in_source = np.bincount(keys >> CHUNK_BITS, num_read, len(job.sources))
     for source, number in zip(job.sources, num_in_source.tolist(), strict=True):
         check.add(source, int(number), is_last=True)
     check.finish()
@@ -185,17 +143,17 @@ def plan_shards(rows: list[np.ndarray], job: BeamJob) -> CorpusLayout:
     if not totals["num_tokens"]:
         raise InputError("There is no text in the input: no line has a token. Give text with words.")
     counted = {name: total for name, total in totals.items() if name in job.corpus_manifest}
-    corpus = CorpusCounts({**job.corpus_manifest, **counted})
-    plan.warn_about_unknown_tokens(corpus)
-    plan.warn_about_cut_tokens(int(num_cut.sum()), corpus, job.options)
-    paths = plan.shard_paths(job.output_dir, job.num_shards, corpus, job.options)
+    manifest = {**job.corpus_manifest, **counted}
+    plan.warn_about_unknown_tokens(manifest)
+    plan.warn_about_cut_tokens(int(num_cut.sum()), manifest, job.form.options)
+    paths = plan.shard_paths(job.output_dir, job.num_shards, manifest, job.form.options)
     num_sentences = counts[:, 3 + _COUNTED.index("num_sentences")]
     first_documents, first_sentences = (np.cumsum(column) - column for column in (num_documents, num_sentences))
-    dealing = Dealing(len(paths), job.options.random_seed)
-    return CorpusLayout(keys, first_documents, first_sentences, corpus, paths, dealing)
+    dealing = Dealing(len(paths), job.form.options.random_seed)
+    return CorpusLayout(keys, first_documents, first_sentences, manifest, paths, dealing)
 
 
-def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, np.ndarray]]:
+def count_shards(element: tuple[int, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, np.ndarray]]:
     """Counts the documents, sentences and tokens of a chunk for each shard: int64 (3,)."""
     key, chunk = element
     block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
@@ -204,16 +162,9 @@ def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -
 
 
 def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
-    """Assigns parts of documents instead of whole documents if otherwise a file would have no record.
-
-    Raises `InputError` if the text is too short even for that.
-    """
+    """Assigns parts of documents if a file would have no record. Raises `InputError` if even these have none."""
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:
         columns[:, shard] = counts
-    dealing = plan.choose_dealing(layout.corpus, plan.ShardSizes(*columns), job.options)
+    dealing = plan.choose_dealing(layout.corpus_manifest, plan.ShardSizes(*columns), job.form.options)
     return dataclasses.replace(layout, dealing=dealing)
-
-
-def _number_of_key(source: int, chunk: int) -> int:
-    return source << _CHUNK_BITS | chunk

@@ -23,8 +23,8 @@ from apache_beam.metrics import Metrics
 from data_prep.pretraining import pretraining_plan as plan
 from data_prep.pretraining.beam_files import BeamFiles
 from data_prep.pretraining.beam_layout import (
+    CHUNK_BITS,
     BeamJob,
-    ChunkKey,
     CorpusLayout,
     choose_dealing,
     count_chunk,
@@ -35,13 +35,12 @@ from data_prep.pretraining.document_block import DocumentBlock, blocks_of_gather
 from data_prep.pretraining.pretraining_records import batches_of_blocks
 from data_prep.pretraining.record_folder import (
     FinishedShard,
-    PretrainingDataSummary,
     RecordCounts,
     RecordFolder,
     shard_from_json,
     shard_to_json,
 )
-from data_prep.pretraining.record_writer import write_records
+from data_prep.pretraining.record_writer import write_encoded
 from data_prep.text.corpus import read_source_chunks
 from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import EncodedChunk
@@ -49,7 +48,6 @@ from data_prep.tokenized.tokenize_text import TextSettings, encode_chunk_with, g
 from keras_bert.program.atomic_output import PARTIAL
 from keras_bert.program.errors import InputError
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
-from keras_bert.records import features
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 # The name of the counters that the runner shows.
@@ -76,7 +74,7 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokenizer, job.settings))
     whole_documents = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk, job.options, job.tokenizer.special_tokens)
+        | "CountChunk" >> beam.Map(count_chunk, job)
         | "GatherCounts" >> beam.combiners.ToList()
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
@@ -100,12 +98,12 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     )
 
 
-def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[ChunkKey, TextChunk]]:
-    """Reads one source."""
+def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[int, TextChunk]]:
+    """Reads one source. The key of a chunk is made of the number of the source, and that of the chunk within it."""
     number, name = source
     chunks = read_source_chunks(name, text_field, open_file=BeamFiles().open_input)
     for chunk_number, chunk in enumerate(chunks):
-        yield (number, chunk_number), chunk
+        yield number << CHUNK_BITS | chunk_number, chunk
 
 
 class Tokenize(beam.DoFn):
@@ -119,7 +117,7 @@ class Tokenize(beam.DoFn):
         quiet_tensorflow()
         self._encode = graph_encoder(self._tokenizer)
 
-    def process(self, element: tuple[ChunkKey, TextChunk]) -> Iterator[tuple[ChunkKey, EncodedChunk]]:
+    def process(self, element: tuple[int, TextChunk]) -> Iterator[tuple[int, EncodedChunk]]:
         key, chunk = element
         encoded = encode_chunk_with(self._encode, chunk, self._tokenizer, self._settings)
         for name, number in encoded.counts().items():
@@ -127,7 +125,7 @@ class Tokenize(beam.DoFn):
         yield key, encoded
 
 
-def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
+def deal_documents(element: tuple[int, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
     """Splits the documents of a chunk by shard."""
     key, chunk = element
     block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
@@ -173,18 +171,17 @@ class WriteShard(beam.DoFn):
 
     def _write(self, shard: int, path: str, documents: DocumentBlock, numbers: np.ndarray) -> FinishedShard:
         job, counts = self._job, RecordCounts()
+        cuts = blocks_of_gathered_shard(documents, numbers)
+        blocks = (DocumentBlock.gather_ranges(documents, ranges) for ranges in cuts)
 
-        def on_batch(batch, share: float) -> None:
+        def pieces() -> Iterator[tuple[bytes, int]]:
             nonlocal counts
-            counts += RecordCounts.of_batch(batch)
+            for batch, _ in batches_of_blocks(blocks, documents.num_tokens, job.form.options, job.tokenizer, shard):
+                data, batch_counts = job.form.encode(batch)
+                counts += batch_counts
+                yield data, batch_counts.num_records
 
-        blocks = (
-            DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
-        )
-        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, job.tokenizer, shard)
-        if job.use_v2_feature_names:
-            batches = ((features.to_garden_names(batch), share) for batch, share in batches)
-        file = write_records(path, batches, job.record, on_batch, job.compression, BeamFiles().open_output)
+        file = write_encoded(path, pieces(), job.form.compression, BeamFiles().open_output)
         finished = FinishedShard(file, counts)
         with BeamFiles().open_output(_note_path(path)) as note:
             note.write(json.dumps(shard_to_json(finished)).encode())
@@ -198,15 +195,13 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     """
     files = BeamFiles()
     _, shards, sizes = zip(*sorted(reports, key=lambda report: report[0]), strict=True)
-    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
+    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files=files)
     try:
-        plan.check_shards(layout.corpus, plan.ShardSizes(*np.array(sizes).T), job.options)
+        plan.check_shards(layout.corpus_manifest, plan.ShardSizes(*np.array(sizes).T), job.form.options)
     except InputError:
         files.remove([*layout.paths, *map(_note_path, layout.paths)])
         raise
-    counts = sum((shard.counts for shard in shards), RecordCounts())
-    summary = PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts)
-    folder.finish(summary, list(shards), job.record if job.compression == "none" else None)
+    folder.finish(layout.paths, layout.corpus_manifest, shards, job.form.record)
     # The notes, and temporary files of killed workers.
     notes = {os.path.basename(_note_path(path)) for path in layout.paths}
     leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]

@@ -57,9 +57,7 @@ def shard_blocks(corpus: TokenizedCorpus, dealing: Dealing, shard: int) -> Itera
 def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Iterator[np.ndarray]:
     """Cuts a shard that was gathered in memory into the same blocks as `shard_blocks`.
 
-    Args:
-        shard: all documents of the shard, in the order of the corpus.
-        numbers: the number of each document in the corpus: int64 (num_documents,).
+    `numbers`, int64 (num_documents,), are those of the documents in the corpus, in whose order the shard has them.
     """
     return _cut_blocks(shard, (document_ranges(shard.document_offsets, part) for part in slices_of(numbers)))
 

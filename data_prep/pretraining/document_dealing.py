@@ -24,12 +24,8 @@ class Dealing:
     """The rule by which the text of a corpus is assigned to the output files.
 
     Whole documents are assigned by a hash of their numbers, so additional documents do not move the others. If parts
-    are assigned, each file gets the same number of consecutive sentences, cut at the ends of documents and at the cuts
-    of `cut_into_parts`. No two files share a sentence.
-
-    Args:
-        seed: the seed of the hash.
-        num_sentences: the number of sentences of the corpus, to assign parts; None to assign whole documents.
+    are assigned, `num_sentences` of the corpus is given: each file gets the same number of consecutive sentences, cut
+    at the ends of documents and at the cuts of `cut_into_parts`. No two files share a sentence.
     """
 
     num_shards: int
@@ -53,11 +49,10 @@ class Dealing:
     def deal(
         self, document_offsets: np.ndarray, first_document: int, first_sentence: int
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Assigns consecutive documents of a corpus to shards.
+        """Assigns consecutive documents of a corpus, from the given document and sentence on, to shards.
 
         Args:
             document_offsets: int64 (n + 1,), starting with 0, as in `DocumentBlock`.
-            first_document, first_sentence: the numbers of the first document and its first sentence in the corpus.
 
         Yields:
             a shard; its ranges of sentences, counted from `first_sentence`, int64 (n, 2); and the number of the
@@ -94,15 +89,10 @@ def part_sentences(num_sentences: int) -> int:
 def cut_into_parts(document_offsets: np.ndarray, least: int) -> np.ndarray:
     """Cuts every document into as many equal parts of at least `least` sentences as possible.
 
-    Args:
-        document_offsets: int64 (num_documents + 1,), ascending: the start of each document, and the end of the last.
+    Offsets are the ascending starts of documents, and of the returned parts, and the end of the last.
 
-    Returns:
-        The offsets of the parts, in the same form.
-
-    Example:
-        >>> cut_into_parts(np.array([0, 3, 10]), 2)
-        array([ 0,  3,  5,  7, 10])
+    >>> cut_into_parts(np.array([0, 3, 10]), 2)
+    array([ 0,  3,  5,  7, 10])
     """
     lengths = np.diff(document_offsets)
     num_parts = np.maximum(lengths // least, 1)

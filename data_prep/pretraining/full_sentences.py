@@ -57,12 +57,7 @@ def draw_full_sentences(
 
 
 def _chain(following: np.ndarray) -> np.ndarray:
-    """Follows links from 0 to the end of the array: returns 0, the entry at 0, the entry at that index, and so on:
-    int64.
-
-    Example:
-        [2, 3, 3, 5, 5] -> [0, 2, 3]
-    """
+    """Follows links from 0 to the end of the array, int64: [2, 3, 3, 5, 5] -> [0, 2, 3], as 0 leads to 2, 2 to 3."""
     numbers, current, view = [], 0, memoryview(following)
     while current < len(following):
         numbers.append(current)

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from data_prep.pretraining import pretraining_plan as plan
-from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
 from data_prep.pretraining.record_folder import (
     MANIFEST_NAME,
     PROGRESS_NAME,
     DiskFiles,
     FinishedShard,
     PretrainingDataSummary,
-    RecordCounts,
     RecordFolder,
     read_manifest,
 )
@@ -62,8 +61,7 @@ def create_pretraining_data(
         output_file: names of the files to write; existing files are replaced.
         output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
         num_shards: by default one per hundred documents up to 16, and more if files would exceed 250 MB.
-        options: `PretrainingOptions()` by default.
-        settings: how the text is read; `TextSettings()` by default.
+        options, settings: `PretrainingOptions()` and `TextSettings()`, how the text is read, by default.
         tokenized_corpus: a folder that keeps the tokenised text. An existing one is used unchanged.
         compression: "none", "gzip" or "zstd".
         use_v2_feature_names: whether to use TF Model Garden's feature names instead of Google's.
@@ -75,46 +73,50 @@ def create_pretraining_data(
             corpus was made from other text or with another vocabulary; the output cannot be written, or the disk is
             full.
     """
-    options = options or PretrainingOptions()
+    form = RecordForm(options or PretrainingOptions(), compression, use_v2_feature_names)
     check_whole("num_processes", num_processes, at_least=1)
-    check_whole("num_shards", num_shards, at_least=1, or_none=True)
-    tokenizer, settings = plan.check_arguments(vocab_file, settings, options, compression)
+    tokenizer, settings = plan.check_arguments(vocab_file, settings, num_shards, form)
     prefix = plan.check_output(output_file, output_dir)
     for path in output_file or ():
         check_output_file(path, [vocab_file, *(list_sources(input_file) if input_file else ())])
     text = plan.describe_text(input_file, tokenized_corpus, tokenizer, settings)
-    num_files = len(output_file) if output_file else num_shards
-    request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
-    folder = RecordFolder(prefix, request)
+    request = plan.describe_request(text, form, len(output_file) if output_file else num_shards)
+    folder = RecordFolder(prefix, request, output_file)
     if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
         _logger.warning("%s already holds these records. Nothing was done.", output_dir)
         return finished
-    names = [folder.name_of(path) for path in output_file] if output_file else None
-    done = folder.read_progress(may_replace=output_dir is None, names=names)
-    remains = {_TOKENIZED_CORPUS_NAME, ".lock"}  # of an interrupted run
-    is_new = output_dir is not None and not folder.is_begun()
-    if is_new and not (os.path.isdir(output_dir) and set(os.listdir(output_dir)) <= remains):
-        check_output_folder(output_dir)
-    keep_corpus, place = tokenized_corpus is not None, tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
+    done = folder.read_progress()
+    if output_dir is not None and not folder.is_begun():
+        _check_new_folder(output_dir)
     with _output_place(prefix), WorkerPool(num_processes) as pool:
+        place = tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME
         corpus = tokenize_text(input_file, place, tokenizer, settings, pool=pool, show_progress=show_progress)
-        paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
-        try:
-            dealing, sizes = plan.plan_dealing(corpus, options, len(paths))
-        except InputError:  # the text is too short for its shards
-            if not keep_corpus:
-                shutil.rmtree(corpus.path)
-            raise
-        job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
-        shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
-        description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
-        summary = PretrainingDataSummary(paths, description, sum((shard.counts for shard in shards), RecordCounts()))
-        if not keep_corpus:
+        paths = list(output_file or plan.shard_paths(output_dir, num_shards, corpus.manifest, form.options))
+        job, num_tokens = _plan_job(corpus, form, paths, is_temporary=tokenized_corpus is None)
+        shards = _write_shards(job, num_tokens, folder, done, pool, show_progress)
+        if tokenized_corpus is None:
             shutil.rmtree(corpus.path)
-        # tensorflow_datasets cannot read compressed files.
-        is_data_set = output_dir is not None and compression == "none"
-        folder.finish(summary, shards, job.record if is_data_set else None)
-        return summary
+        return folder.finish(paths, corpus.manifest, shards, form.record)
+
+
+def _check_new_folder(path: str | os.PathLike) -> None:
+    """Raises `InputError` unless a folder is new, or has what a run leaves that was stopped at its start."""
+    remains = {_TOKENIZED_CORPUS_NAME, ".lock"}
+    if not (os.path.isdir(path) and set(os.listdir(path)) <= remains):
+        check_output_folder(path)
+
+
+def _plan_job(
+    corpus: TokenizedCorpus, form: RecordForm, paths: list[str], is_temporary: bool
+) -> tuple[ShardJob, np.ndarray]:
+    """Returns the job and the tokens of each shard. Removes a temporary corpus that is too short for its shards."""
+    try:
+        dealing, sizes = plan.plan_dealing(corpus, form.options, len(paths))
+    except InputError:
+        if is_temporary:
+            shutil.rmtree(corpus.path)
+        raise
+    return ShardJob(form, corpus.path, paths, dealing), sizes.num_tokens
 
 
 @contextlib.contextmanager
@@ -137,17 +139,11 @@ def _write_shards(
     job: ShardJob,
     num_tokens: np.ndarray,
     folder: RecordFolder,
-    noted_names: list[str] | None,
     done: dict[str, FinishedShard],
     pool: WorkerPool,
     show_progress: bool,
 ) -> list[FinishedShard]:
-    """Writes the missing shards, with a progress bar whose estimated total is refined as shards finish.
-
-    Args:
-        noted_names: the names of all files, if the user gave them; see `RecordFolder.read_progress`.
-    """
-
+    """Writes the missing shards, with a progress bar whose estimated total is refined as shards finish."""
     names = [folder.name_of(path) for path in job.paths]
     shards = {names.index(name): shard for name, shard in done.items()}
     sizes = {number: DiskFiles().size(job.paths[number]) for number in shards}
@@ -155,7 +151,7 @@ def _write_shards(
     missing = [number for number in range(len(names)) if number not in shards]
     if shards:
         _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
-    folder.write_progress(list(shards.values()), noted_names)
+    folder.write_progress(list(shards.values()))
     tokens_done = 0.0
     with progress_bar(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
 
@@ -169,7 +165,7 @@ def _write_shards(
         for number, shard in write_shards(job, missing, pool, on_records):
             file = dataclasses.replace(shard.file, name=names[number])
             shards[number] = dataclasses.replace(shard, file=file)
-            folder.write_progress([shards[number] for number in sorted(shards)], noted_names)
+            folder.write_progress([shards[number] for number in sorted(shards)])
     return [shards[number] for number in range(len(names))]
 
 
@@ -182,11 +178,7 @@ def verify_pretraining_data(
 ) -> dict[str, Any]:
     """Compares every byte of records, and of a tokenised corpus, with the hashes in their manifests.
 
-    Returns:
-        The manifest of the records.
-
-    Raises:
-        InputError: something differs. The message names all files that do.
+    Returns the manifest of the records. Raises `InputError` if something differs: the message names all files that do.
     """
     manifest_path = plan.output_prefix(output_file, output_dir) + MANIFEST_NAME
     num_bytes = sum(file["num_bytes"] for file in read_manifest(manifest_path)["files"])

@@ -24,10 +24,8 @@ _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 class PermutationRows:
     """N rows. Row n has the tokens from `starts[n]` on: `reuse_len` tokens, which are context, and the first segment.
 
-    Attributes:
-        starts, first_lengths, second_starts: int64 `(N,)`. The second segment fills the row.
-        are_random: bool `(N,)`, whether the second segment is from a random place.
-        stream_rows: int64 `(N,)`, the number of each row in its stream.
+    All are `(N,)`. The second segment fills the row; `are_random` says whether it is from a random place. `stream_rows`
+    are the numbers of the rows in their streams.
     """
 
     starts: np.ndarray
@@ -44,15 +42,10 @@ class PermutationRows:
         return PermutationRows(*(getattr(self, field.name)[numbers] for field in dataclasses.fields(self)))
 
 
-def with_shuffled_documents(block: DocumentBlock, rng: np.random.Generator) -> DocumentBlock:
-    """Returns the documents of a block in random order."""
-    return DocumentBlock.gather(block, np.argsort(rng.random(block.num_documents), kind="stable"))
-
-
 def draw_permutation_rows(
     block: DocumentBlock, options: "PretrainingOptions", rng: np.random.Generator
 ) -> PermutationRows:
-    """Cuts all text of a block into rows.
+    """Cuts all text of a block, whose documents are read in order, into rows; none if the streams are too short.
 
     The text is cut into `num_streams` equal streams. A row begins `reuse_len` tokens after the row before it in its
     stream. The rows are in the order in which a memory needs them: the first of every stream, the second of every
@@ -61,12 +54,6 @@ def draw_permutation_rows(
     The first segment follows the reused part and ends with a sentence. With probability 0.5, and whenever no sentence
     ends in the row, the second segment is a run of sentences from a random place. Otherwise it follows the first. Then
     tokens are removed from the end of the longer segment, or of the second if both are equal, until the row is full.
-
-    Args:
-        block: documents in the order in which they are read.
-
-    Returns:
-        no row if the streams are too short.
 
     Reference: zihangdai/xlnet `data_utils.py`, `create_tfrecords` and `_split_a_and_b`.
     """
@@ -99,11 +86,7 @@ def draw_permutation_rows(
 
 
 def _fitting(first: np.ndarray, second: np.ndarray, room: int) -> np.ndarray:
-    """Returns the lengths of first segments after tokens were removed, so that both segments have `room` tokens.
-
-    Example:
-        first [9, 2, 9, 9], second [1, 9, 8, 9], room 7 -> [6, 2, 4, 4]
-    """
+    """Returns the lengths of cut first segments. Room 7, first [9, 2, 9, 9], second [1, 9, 8, 9] -> [6, 2, 4, 4]."""
     shorter_half, longer_half = room // 2, room - room // 2
     return room - np.where(second <= shorter_half, second, np.where(first <= longer_half, room - first, shorter_half))
 
@@ -121,12 +104,7 @@ def lay_out_permutation_rows(
     XLNet has [CLS] last; `XLNetEncoder` moves it there. The reused part and the rest get predictions and an order
     each, half of the predictions in each. [CLS] and [SEP] are never predicted; where they are drawn, a row has fewer.
 
-    Args:
-        tokens: the tokens of the block.
-        begins_word: bool `(V,)`, see `tokens_that_begin_words`.
-
-    Returns:
-        feature name -> int32 or float32 array of B rows, for every feature of the records.
+    Returns feature name -> int32 or float32 array of B rows, for every feature of the records.
     """
     shape = (len(rows), options.max_seq_length)
     columns = np.arange(options.max_seq_length)
@@ -159,14 +137,9 @@ def lay_out_permutation_rows(
 
 
 def tokens_that_begin_words(vocabulary: TokenTable) -> np.ndarray:
-    """Returns which tokens may be the first of a span: bool `(V,)`. Those are marks, special tokens and beginnings of
-    words."""
-    return np.array(
-        [
-            token in _MARKS or token.startswith("<") or not vocabulary.continues_word(token)
-            for token in vocabulary.tokens
-        ]
-    )
+    """Returns bool `(V,)`, the tokens that may begin a span: marks, special tokens and beginnings of words."""
+    tokens = vocabulary.tokens
+    return np.array([one in _MARKS or one.startswith("<") or not vocabulary.continues_word(one) for one in tokens])
 
 
 def _draw_order(begins_word, is_special, options: "PretrainingOptions", rng) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from data_prep.pretraining.document_block import count_tokens
 from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.permutation_rows import NUM_SPECIAL
-from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import PretrainingOptions, RecordForm
 from data_prep.pretraining.record_writer import check_compression
 from data_prep.text.corpus import as_patterns, input_size
 from data_prep.tokenized.document_filters import in_effect
@@ -20,6 +20,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
+from keras_bert.program.options import check_whole
 from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
@@ -38,11 +39,12 @@ _DOCUMENTS_AT_ONCE = 1_000_000
 
 
 def check_arguments(
-    vocab_file: str | os.PathLike, settings: TextSettings | None, options: PretrainingOptions, compression: str
+    vocab_file: str | os.PathLike, settings: TextSettings | None, num_shards: int | None, form: RecordForm
 ) -> tuple[Any, TextSettings]:
     """Checks what the local run and Beam are both given. Returns the tokenizer, and the settings that fit it."""
-    check_compression(compression)
-    warn_about_too_few_predictions(options)
+    check_whole("num_shards", num_shards, at_least=1, or_none=True)
+    check_compression(form.compression)
+    warn_about_too_few_predictions(form.options)
     return (settings or TextSettings()).with_tokenizer(load_vocabulary(vocab_file))
 
 
@@ -104,30 +106,18 @@ def describe_text(
     return {**text, "vocabulary_sha256": vocabulary.sha256}
 
 
-def describe_request(
-    text: dict[str, Any],
-    options: PretrainingOptions,
-    compression: str,
-    use_v2_feature_names: bool,
-    num_files: int | None,
-) -> dict[str, Any]:
+def describe_request(text: dict[str, Any], form: RecordForm, num_files: int | None) -> dict[str, Any]:
     """Returns everything that determines the bytes of the records. Runs with equal requests write equal bytes."""
-    return {
-        **text,
-        "options": options.in_effect(),
-        "compression": compression,
-        "use_v2_feature_names": use_v2_feature_names,
-        "num_files": num_files,
-    }
+    return {**text, **vars(form), "options": form.options.in_effect(), "num_files": num_files}
 
 
 def shard_paths(
-    output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
+    output_dir: str | os.PathLike, num_shards: int | None, manifest: dict[str, Any], options: PretrainingOptions
 ) -> list[str]:
-    """Returns the names of the files of a folder."""
+    """Returns the names of the files of a folder. `manifest`, here and below: that of the tokenised corpus."""
     if num_shards is None:
-        few = min(max(corpus.num_documents // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
-        num_shards = max(few, -(-corpus.num_tokens * options.dupe_factor // _TOKENS_PER_SHARD))
+        few = min(max(manifest["num_documents"] // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
+        num_shards = max(few, -(-manifest["num_tokens"] * options.dupe_factor // _TOKENS_PER_SHARD))
     names = (f"pretraining-{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards))
     return [os.path.join(output_dir, name) for name in names]
 
@@ -160,24 +150,20 @@ def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shard
     Raises `InputError` if a file would have no record, or the corpus is damaged.
     """
     corpus.check_offsets()
-    warn_about_unknown_tokens(corpus)
+    warn_about_unknown_tokens(corpus.manifest)
     _warn_about_long_sentences(corpus, options)
     sizes = shard_sizes(corpus, Dealing(num_shards, options.random_seed))
-    dealing = choose_dealing(corpus, sizes, options)
+    dealing = choose_dealing(corpus.manifest, sizes, options)
     if dealing.num_sentences is not None:
         sizes = shard_sizes(corpus, dealing)
-    check_shards(corpus, sizes, options)
+    check_shards(corpus.manifest, sizes, options)
     return dealing, sizes
 
 
-def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
+def choose_dealing(manifest: dict[str, Any], sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
     """Assigns whole documents if every file then has a record, otherwise parts of documents.
 
-    Args:
-        sizes: the sizes of the shards if whole documents are assigned.
-
-    Raises:
-        InputError: the text is too short even for that.
+    `sizes` are those of the shards with whole documents. Raises `InputError` if the text is too short even for parts.
     """
     num_shards = len(sizes.num_documents)
     whole = Dealing(num_shards, options.random_seed)
@@ -187,14 +173,14 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
     needed, at_least = (sentences_needed(number, options.sentence_task) for number in (num_shards, 1))
     if num_shards > 1 and at_least <= num_sentences < needed:
         raise InputError(
-            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_shards, options.sentence_task)
+            too_short_message(num_sentences, manifest["input_bytes"], num_shards, options.sentence_task)
             + f" Or write at most {num_sentences * num_shards // needed} files."
         )
     if num_shards == 1:
         return whole
     _logger.warning(
-        f"The text has too few documents ({corpus.num_documents}) for {num_shards} output files, so they are cut: each "
-        f"file gets 1/{num_shards} of the text, in the order of the text."
+        f"The text has too few documents ({manifest['num_documents']}) for {num_shards} output files, so they are cut: "
+        f"each file gets 1/{num_shards} of the text, in the order of the text."
     )
     return dataclasses.replace(whole, num_sentences=num_sentences)
 
@@ -234,7 +220,7 @@ def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
     return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
 
 
-def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> None:
+def check_shards(manifest: dict[str, Any], sizes: ShardSizes, options: PretrainingOptions) -> None:
     """Warns about an uneven distribution of records. Raises `InputError` if a file has no record."""
     if options.reuse_len:
         _check_streams(sizes, options)
@@ -243,18 +229,18 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrainin
     has_records = _has_records(sizes, sentence_task)
     if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(
-            "The text is too short for a single example: a pair needs two sentences. " + _advice_about_lines(corpus)
+            "The text is too short for a single example: a pair needs two sentences. " + _advice_about_lines(manifest)
         )
-    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == corpus.num_documents:
+    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == manifest["num_documents"]:
         raise InputError(
-            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
+            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(manifest)
         )
     if not has_records.all():
         raise InputError(
             f"Of {len(has_records)} output files {(~has_records).sum()} would have no sentence pair, because so few "
             "documents have two sentences. Write fewer files."
         )
-    if sentence_task == "next_sentence" and corpus.num_documents == 1:
+    if sentence_task == "next_sentence" and manifest["num_documents"] == 1:
         _logger.warning(
             "The text is a single document (a blank line begins a new one), so random next sentences come from other "
             "places of the same document."
@@ -288,7 +274,7 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
         num_cut += count_cut_tokens(lengths, options, corpus.vocabulary.special_tokens)
-    warn_about_cut_tokens(num_cut, corpus, options)
+    warn_about_cut_tokens(num_cut, corpus.manifest, options)
 
 
 def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, special_tokens: SpecialTokens) -> int:
@@ -298,30 +284,30 @@ def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, 
     return int(np.maximum(sentence_lengths - (options.max_seq_length - special_tokens.num_special(2)), 0).sum())
 
 
-def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+def warn_about_cut_tokens(num_cut: int, manifest: dict[str, Any], options: PretrainingOptions) -> None:
     """Warns if much of the text is lost; see `_warn_about_long_sentences`."""
-    if num_cut > _MANY_CUT * corpus.num_tokens:
+    if num_cut > _MANY_CUT * manifest["num_tokens"]:
         advice = "Use a larger --max_seq_length, or check --language, whose rules split the lines into sentences."
         _logger.warning(
-            f"{100 * num_cut / corpus.num_tokens:.1f} % of the tokens are lost, because their sentences are longer "
-            f"than a record (max_seq_length={options.max_seq_length}). "
-            + (advice if corpus.manifest["split_sentences"] else _advice_about_lines(corpus))
+            f"{100 * num_cut / manifest['num_tokens']:.1f} % of the tokens are lost, because their sentences are "
+            f"longer than a record (max_seq_length={options.max_seq_length}). "
+            + (advice if manifest["split_sentences"] else _advice_about_lines(manifest))
         )
 
 
-def _advice_about_lines(corpus: TokenizedCorpus) -> str:
+def _advice_about_lines(manifest: dict[str, Any]) -> str:
     """Returns the advice for a text with too few or too long sentences."""
-    if corpus.manifest["split_sentences"]:
+    if manifest["split_sentences"]:
         return "Its lines were split into sentences. Give more text."
     return "Each line counts as one sentence. If lines are whole paragraphs, add --split_sentences."
 
 
-def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
-    share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
+def warn_about_unknown_tokens(manifest: dict[str, Any]) -> None:
+    share = manifest["num_unknown_tokens"] / manifest["num_tokens"]
     if share > _MANY_UNKNOWN:
         _logger.warning(
             "%.1f %% of the tokens are [UNK]: this vocabulary does not fit the text. Check vocab_file and "
             "do_lower_case=%s, or build a vocabulary from this text.",
             100 * share,
-            corpus.manifest["do_lower_case"],
+            manifest["do_lower_case"],
         )

@@ -14,8 +14,8 @@ from data_prep.pretraining.permutation_rows import (
     draw_permutation_rows,
     lay_out_permutation_rows,
     tokens_that_begin_words,
-    with_shuffled_documents,
 )
+from data_prep.pretraining.record_folder import RecordCounts
 from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
 from data_prep.pretraining.sequence_packing import pack_sequences
 from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
@@ -23,6 +23,7 @@ from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
 from keras_bert.program.options import Options, documented, option, same_option
 from keras_bert.records import features
+from keras_bert.records.encoding import encode_tfrecords
 from keras_bert.records.masked_positions import REPLACEMENT_TOKENS, MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
@@ -53,47 +54,28 @@ class PretrainingOptions(Options):
     random_seed: int = option(12345, "Seed of every draw.", at_least=0)
     dupe_factor: int = option(10, "The number of passes over the text, each with other masks and pairs.", at_least=1)
     masked_lm_prob: float = same_option(MaskingOptions, "masked_lm_prob")
-    short_seq_prob: float = option(
-        0.1, "Share of the documents that are cut into shorter pairs.", at_least=0, at_most=1
-    )
+    short_seq_prob: float = option(0.1, "Share of the documents with shorter pairs.", at_least=0, at_most=1)
     do_whole_word_mask: bool = same_option(MaskingOptions, "do_whole_word_mask")
     max_ngram_size: int = same_option(MaskingOptions, "max_ngram_size")
     ngram_geometric_p: float = same_option(MaskingOptions, "ngram_geometric_p")
     ngram_distribution: str = same_option(MaskingOptions, "ngram_distribution")
     whole_word_actions: bool = same_option(MaskingOptions, "whole_word_actions")
     sentence_task: str = option(
-        "next_sentence",
-        "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
-        choices=SENTENCE_TASKS,
+        "next_sentence", "Random second segments, swapped ones, or none: full sentences.", choices=SENTENCE_TASKS
     )
     max_sequences_per_row: int = option(1, "Above 1: pack up to this many examples into a record.", at_least=1)
     replacement_tokens: str = option(
-        "text",
-        "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
-        choices=REPLACEMENT_TOKENS,
+        "text", "Draw random tokens from those of texts, or from the whole vocabulary.", choices=REPLACEMENT_TOKENS
     )
     dynamic_masking: bool = option(False, "Write records without masks, which are masked while they are read.")
     reuse_len: int = option(
-        0,
-        "Above 0: rows for XLNet. Each row begins this number of tokens after the row before it. Tokens are predicted "
-        "in a random order.",
-        at_least=0,
+        0, "Above 0: rows for XLNet, each of which begins this number of tokens after the one before.", at_least=0
     )
-    perm_size: int = option(
-        0, "XLNet: the tokens that are permuted together (default: reuse_len).", needs="reuse_len", at_least=0
-    )
-    mask_alpha: int = option(
-        6, "XLNet: mask_beta of every mask_alpha tokens are predicted.", needs="reuse_len", at_least=1
-    )
-    mask_beta: int = option(
-        1, "XLNet: the number of tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1
-    )
+    perm_size: int = option(0, "XLNet: tokens permuted together (default: reuse_len).", needs="reuse_len", at_least=0)
+    mask_alpha: int = option(6, "XLNet: mask_beta of so many tokens are predicted.", needs="reuse_len", at_least=1)
+    mask_beta: int = option(1, "XLNet: tokens to predict of every mask_alpha.", needs="reuse_len", at_least=1)
     num_streams: int = option(
-        0,
-        "XLNet: above 0, rows come in the order for training with a memory (run_pretraining --mem_len). This is "
-        "the number of rows in a batch.",
-        needs="reuse_len",
-        at_least=0,
+        0, "XLNet: above 0, the rows of a batch, in the order for a memory (--mem_len).", needs="reuse_len", at_least=0
     )
 
     def __post_init__(self):
@@ -171,6 +153,25 @@ class PretrainingOptions(Options):
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class RecordForm:
+    """What determines the bytes of records besides the text."""
+
+    options: PretrainingOptions
+    compression: str
+    use_v2_feature_names: bool
+
+    @property
+    def record(self) -> list[features.Feature]:
+        """The features, with the names that they have in the files."""
+        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
+
+    def encode(self, batch: dict[str, np.ndarray]) -> tuple[bytes, RecordCounts]:
+        """Returns the records of a batch as bytes of a file, and their counts."""
+        named = features.to_garden_names(batch) if self.use_v2_feature_names else batch
+        return encode_tfrecords(named, self.record), RecordCounts.of_batch(batch)
+
+
 def shard_batches(
     corpus: TokenizedCorpus, options: PretrainingOptions, dealing: Dealing, shard: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
@@ -211,10 +212,6 @@ def pass_batches(
     A pass reads every document once, with its own random numbers, and its records come in random order. The random
     generator is seeded by (seed, pass, shard, block), so a pass does not depend on other passes or on the process.
 
-    Args:
-        shard, block_number: the place of the block, for the generator.
-        pass_number: the number of the pass, below `dupe_factor`.
-
     Yields:
         feature name -> array (batch, length), int32 and float32, for each of `options.features`; and the share of the
         pass's records that the batch has.
@@ -228,7 +225,7 @@ def pass_batches(
 
 def _permutation_batches(block, options, vocabulary, rng) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     begins_word = tokens_that_begin_words(vocabulary)
-    block = with_shuffled_documents(block, rng)
+    block = DocumentBlock.gather(block, np.argsort(rng.random(block.num_documents), kind="stable"))
     rows = draw_permutation_rows(block, options, rng)
     for start in range(0, len(rows), size := _batch_rows(options)):
         batch = rows.take(slice(start, start + size))
@@ -273,13 +270,11 @@ def _draw_sequences(
     block: DocumentBlock, options: PretrainingOptions, special_tokens: SpecialTokens, rng: np.random.Generator
 ) -> TokenSequences:
     """Draws the sequences of one pass over the documents."""
+    offsets = block.sentence_offsets, block.document_offsets
     if not options.has_sentence_task:
-        return draw_full_sentences(
-            block.sentence_offsets, block.document_offsets, max_seq_length=options.max_seq_length, rng=rng
-        )
+        return draw_full_sentences(*offsets, max_seq_length=options.max_seq_length, rng=rng)
     return draw_sentence_pairs(
-        block.sentence_offsets,
-        block.document_offsets,
+        *offsets,
         max_seq_length=options.max_seq_length,
         short_seq_prob=options.short_seq_prob,
         rng=rng,

@@ -42,10 +42,7 @@ def check_casing_flag(vocabulary: TokenTable) -> None:
 
 
 def record_arguments() -> dict[str, Any]:
-    """Returns the flags as arguments of `create_pretraining_data` and `beam_pretraining_data`: name -> value.
-
-    Raises `InputError` if a flag has no effect, an option is out of range, or there is no vocabulary.
-    """
+    """Returns the flags as arguments of `create_pretraining_data` and `beam_pretraining_data`: name -> value."""
     from keras_bert.tokenization.kinds import load_vocabulary
 
     refuse_unneeded_flags(PretrainingOptions, TextSettings)

@@ -136,15 +136,24 @@ class RecordFolder:
     Args:
         prefix: the prefix of their names: a folder and a slash, or the name of the first record file and a dot.
         request: everything that determines the records: the text, how it is read, and the options.
+        output_file: the paths of all files, if the user gave them. The place in this list determines a file's content,
+            and finished files of other calls are replaced.
         files: the operations on the folder's files; by default those of the local disk.
     """
 
-    def __init__(self, prefix: str, request: dict[str, Any], files: DiskFiles | None = None):
+    def __init__(
+        self,
+        prefix: str,
+        request: dict[str, Any],
+        output_file: Sequence[str] | None = None,
+        files: DiskFiles | None = None,
+    ):
         self._files = files or DiskFiles()
         self.manifest_path = prefix + MANIFEST_NAME
         self.progress_path = prefix + PROGRESS_NAME
         # In the form that JSON returns: tuples become lists. A run may be resumed with other secrets.
         self._request = recordable(json.loads(json.dumps(request)))
+        self._names = None if output_file is None else [self.name_of(path) for path in output_file]
 
     def finished_run(self, folder: str) -> PretrainingDataSummary | None:
         """Returns the result of an earlier run of the same call, or None.
@@ -175,54 +184,45 @@ class RecordFolder:
         place = os.path.relpath(os.path.realpath(folder), os.path.realpath(os.path.dirname(self.manifest_path)))
         return os.path.normpath(os.path.join(place, name))
 
-    def read_progress(self, may_replace: bool, names: Sequence[str] | None = None) -> dict[str, FinishedShard]:
-        """Returns the finished files of a stopped run: name -> counts.
+    def read_progress(self) -> dict[str, FinishedShard]:
+        """Returns the finished files of a stopped run by their names.
 
-        Args:
-            may_replace: whether to ignore the finished files of other calls.
-            names: the names of all files, in order, if the user gave them: the position in this list determines a
-                file's content.
-
-        Raises:
-            InputError: that run made other records, and `may_replace` is False.
+        Raises `InputError` if that run made other records in a folder of its own.
         """
         try:
             progress = json.loads(self._files.read(self.progress_path))
         except FileNotFoundError:
             return {}
-        if may_replace and (progress["request"] != self._request or progress.get("names") != names):
+        if self._names is None:
+            advice = "Give the same flags to resume, or remove it."
+            self._check_same(progress["request"], "holds an unfinished run,", advice)
+        elif progress["request"] != self._request or progress.get("names") != self._names:
             return {}
-        self._check_same(
-            progress["request"], "holds an unfinished run,", "Give the same flags to resume, or remove it."
-        )
         shards = [shard_from_json(file) for file in progress["files"]]
         return {shard.file.name: shard for shard in shards}
 
-    def write_progress(self, shards: list[FinishedShard], names: Sequence[str] | None = None) -> None:
+    def write_progress(self, shards: Sequence[FinishedShard]) -> None:
         progress = {"request": self._request, "files": [shard_to_json(shard) for shard in shards]}
-        if names is not None:
-            progress["names"] = names
+        if self._names is not None:
+            progress["names"] = self._names
         self._write_json(self.progress_path, progress)
 
     def finish(
         self,
-        summary: PretrainingDataSummary,
-        shards: list[FinishedShard],
-        record: Sequence[features.Feature] | None = None,
-    ) -> None:
-        """Writes the manifest and removes the list of finished files.
+        paths: list[str],
+        corpus: dict[str, Any],
+        shards: Sequence[FinishedShard],
+        record: Sequence[features.Feature],
+    ) -> PretrainingDataSummary:
+        """Writes the manifest, from that of the tokenised corpus, and removes the list of finished files.
 
-        Args:
-            record: the features of a record, to make the folder a data set of tensorflow_datasets too.
+        A folder becomes a data set of tensorflow_datasets too; `record` are the features of a record.
         """
-        if record is not None:
-            contents = tfds_metadata(
-                "pretraining",
-                record,
-                [shard.file.name for shard in shards],
-                [shard.file.num_records for shard in shards],
-                sum(shard.file.num_bytes for shard in shards),
-            )
+        counts = sum((shard.counts for shard in shards), RecordCounts())
+        summary = PretrainingDataSummary(paths, {key: corpus[key] for key in corpus if key != "parts"}, counts)
+        # tensorflow_datasets cannot read compressed files.
+        if self._names is None and self._request.get("compression") == "none":
+            contents = tfds_metadata("pretraining", record, [shard.file for shard in shards])
             for name, content in contents.items():
                 with self._files.open_output(os.path.join(os.path.dirname(self.manifest_path), name)) as file:
                     file.write(content)
@@ -230,11 +230,12 @@ class RecordFolder:
             "format": FORMAT,
             "request": self._request,
             "corpus": summary.corpus,
-            "records": dataclasses.asdict(summary.records),
+            "records": dataclasses.asdict(counts),
             "files": [shard_to_json(shard) for shard in shards],
         }
         self._write_json(self.manifest_path, manifest)
         self._files.remove([self.progress_path])
+        return summary
 
     def _write_json(self, path: str, value: dict[str, Any]) -> None:
         with self._files.open_output(path) as file:
@@ -271,8 +272,5 @@ def shard_to_json(shard: FinishedShard) -> dict[str, Any]:
 
 def shard_from_json(value: dict[str, Any]) -> FinishedShard:
     """Returns the argument of `shard_to_json`."""
-    counts = {field.name: value[field.name] for field in dataclasses.fields(RecordCounts)}
-    return FinishedShard(
-        WrittenFile(**{field.name: value[field.name] for field in dataclasses.fields(WrittenFile)}),
-        RecordCounts(**counts),
-    )
+    kinds = (WrittenFile, RecordCounts)
+    return FinishedShard(*(kind(**{name: value[name] for name in kind.__dataclass_fields__}) for kind in kinds))

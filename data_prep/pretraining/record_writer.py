@@ -37,30 +37,19 @@ def write_records(
     path: str | os.PathLike,
     batches: Iterable[tuple[Mapping[str, np.ndarray], float]],
     record: Sequence[Feature],
-    on_batch: Callable[[Mapping[str, np.ndarray], float], None] | None = None,
     compression: str = "none",
-    open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
 ) -> WrittenFile:
-    """Writes one TFRecord file. The file appears under its name when it is complete.
+    """Writes one TFRecord file, which appears under its name when it is complete.
 
     Args:
         batches: feature name -> array (B, length), and the share of the file that the batch is.
         record: the features to write; other features of the batches are left out.
-        on_batch: called after each batch with the batch and its share.
-        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; `keras_bert.records.datasets` also reads zstd.
-        open_output: opens the file for writing: `atomic_file`, or its equivalent for another file system.
 
     Raises:
         InputError: the file cannot be written, the disk is full, or the package zstandard is missing.
     """
-
-    def encoded() -> Iterator[tuple[bytes, int]]:
-        for batch, share in batches:
-            yield encode_tfrecords(batch, record), len(batch[record[0].name])
-            if on_batch:
-                on_batch(batch, share)
-
-    return write_encoded(path, encoded(), compression, open_output)
+    pieces = ((encode_tfrecords(batch, record), len(batch[record[0].name])) for batch, _ in batches)
+    return write_encoded(path, pieces, compression)
 
 
 def write_encoded(
@@ -69,7 +58,10 @@ def write_encoded(
     compression: str = "none",
     open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
 ) -> WrittenFile:
-    """Writes encoded records: pieces of the file, each with the number of its records."""
+    """Writes encoded records: pieces of the file, each with the number of its records.
+
+    `open_output` opens the file for writing: `atomic_file`, or its equivalent for another file system.
+    """
     num_records = 0
     with open_output(path) as file:
         hashing = _HashingFile(file)

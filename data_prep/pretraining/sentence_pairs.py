@@ -30,21 +30,14 @@ def draw_sentence_pairs(
     rest. A chunk of one sentence always gets a random second segment. The label is 1 for a random second segment.
 
     A single document is first cut into equal parts of up to 511 sentences (half of its sentences, if it has fewer),
-    which are treated as documents: a random second segment comes from another part. Documents with fewer than four
-    sentences cannot be cut, so there are no random second segments.
+    which are treated as documents. With fewer than four sentences it cannot be cut.
 
     With `in_order`, the second segment is always the rest of the chunk, and the two are swapped with probability 0.5,
     as in ALBERT. The label is 1 for a swapped pair.
 
     If random second segments are impossible, chunks have at least two sentences, and a single sentence left at the end
-    of a document is dropped.
-
-    Args:
-        sentence_offsets, document_offsets: as in `DocumentBlock`.
-        special_tokens: the special tokens of a pair: `[CLS] A [SEP] B [SEP]` for BERT.
-
-    Returns:
-        The pairs, each cut to `max_seq_length` tokens including special tokens; the longer segment is cut first.
+    of a document is dropped. Pairs are cut to `max_seq_length` tokens including special tokens; the longer segment is
+    cut first.
 
     Example:
         sentences of 4, 2 and 3 tokens in one document and room for 7 tokens -> tokens 0-3 and 4-5, or 0-5 and 6-8 cut
@@ -60,9 +53,8 @@ def draw_sentence_pairs(
     targets = _draw_targets(num_documents, room, short_seq_prob, rng)
     has_random = num_documents > 1 and not in_order
     pairs = _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng)
-    first_starts, first_lengths, second_starts, second_lengths, labels = (
-        _half_swapped(*pairs, rng) if in_order else pairs
-    )
+    pairs = _half_swapped(*pairs, rng) if in_order else pairs
+    first_starts, first_lengths, second_starts, second_lengths, labels = pairs
     cut_first, cut_second = _cut_to_length(first_lengths, second_lengths, room)
     return TokenSequences.pairs(
         first_starts + rng.binomial(first_lengths - cut_first, 0.5),
@@ -85,19 +77,15 @@ def _draw_targets(num_documents: int, room: int, short_seq_prob: float, rng: np.
 def _half_swapped(first_starts, first_lengths, second_starts, second_lengths, labels, rng):
     """Swaps the segments of each pair with probability 0.5; the label says whether they are swapped."""
     is_swapped = rng.random(len(labels)) < 0.5
-    first_starts, second_starts = _swap(is_swapped, first_starts, second_starts)
-    first_lengths, second_lengths = _swap(is_swapped, first_lengths, second_lengths)
-    return first_starts, first_lengths, second_starts, second_lengths, is_swapped
+    firsts = np.where(is_swapped, (second_starts, second_lengths), (first_starts, first_lengths))
+    seconds = np.where(is_swapped, (first_starts, first_lengths), (second_starts, second_lengths))
+    return *firsts, *seconds, is_swapped
 
 
 def _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng):
-    """Cuts every document into pairs. `targets` are the lengths of its chunks.
+    """Cuts every document into pairs: starts and lengths of both segments, and whether the second is random, (N,) each.
 
     All documents are processed in parallel, one pair each per round, so a round takes a few array operations.
-
-    Returns:
-        starts and lengths of the first segments, starts and lengths of the second segments, and whether the latter are
-        random: five arrays (N,).
     """
     rounds = [tuple(np.zeros(0, np.int64) for _ in range(5))]
     active = np.arange(len(targets))
@@ -148,10 +136,6 @@ def _chunk_end(sentence_offsets, start, num_tokens, document_end):
     """Returns the end of the shortest run of sentences from `start` with at least `num_tokens` tokens."""
     end = np.searchsorted(sentence_offsets, sentence_offsets[start] + num_tokens)
     return np.minimum(np.maximum(end, start + 1), document_end)
-
-
-def _swap(is_swapped, first, second):
-    return np.where(is_swapped, second, first), np.where(is_swapped, first, second)
 
 
 def _cut_to_length(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,7 @@ def pack_sequences(
 
     Each row begins with the longest remaining sequence and is filled with the best fit. This is computed on the
     histogram of lengths: all rows with the same lengths are filled at once, so the work grows with the number of
-    distinct lengths, not of sequences.
-
-    Args:
-        lengths: int64 (N,), each at most `max_seq_length`. Sequences of equal length are used in the given order.
+    distinct lengths, not of sequences. Sequences of equal length are used in the given order.
 
     Returns:
         the numbers of the sequences, ordered by row, int64 (N,); and the start of each row in it, int64 (B + 1,).
@@ -47,11 +44,7 @@ def pack_sequences(
 
 
 def _plan_rows(counts: np.ndarray, max_seq_length: int, max_sequences_per_row: int) -> Iterator[tuple[list[int], int]]:
-    """Yields the lengths that share a row, and the number of such rows.
-
-    Args:
-        counts: `counts[n]` is the number of sequences of length n.
-    """
+    """Yields the lengths that share a row, and the number of such rows. `counts[n]` sequences have the length n."""
     left = counts.copy()
     while left.any():
         longest = int(np.flatnonzero(left)[-1])

@@ -13,53 +13,42 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import NamedTuple
 
 import numpy as np
 
 from data_prep.pretraining.document_block import DocumentBlock, count_shard_tokens, count_tokens, shard_blocks
 from data_prep.pretraining.document_dealing import Dealing
-from data_prep.pretraining.pretraining_records import PretrainingOptions, pass_batches, shard_batches
+from data_prep.pretraining.pretraining_records import RecordForm, pass_batches, shard_batches
 from data_prep.pretraining.record_folder import FinishedShard, RecordCounts
 from data_prep.pretraining.record_writer import write_encoded
 from data_prep.text.ordered_map import WorkerPool, ctrl_c_held_back
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import PARTIAL, explain_write_errors
 from keras_bert.program.errors import InputError
-from keras_bert.records import features
-from keras_bert.records.encoding import encode_tfrecords
 
 # For less text, counting every pass, starting a process takes longer than it saves.
 _TOKENS_PER_PROCESS = 5_000_000
 # Bytes of a finished pass that are read at a time.
 _READ_BYTES = 1_000_000
 
+_REPORT_SECONDS = 0.3
+
 # Called when examples are written, with the shard, the number of records, and their share of the shard.
 OnRecords = Callable[[int, int, float], None]
+# Encoded records: bytes of a file, their counts, and their share of the file.
+_Piece = tuple[bytes, RecordCounts, float]
+# In a worker process: it reports to the main process, and ends the work when that says so.
+_report: OnRecords | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardJob:
-    """The description of a job, which all processes get: the corpus, the file of each shard, and their format."""
+    """The description of a job, which all processes get: the form of the records, the corpus, and all files."""
 
+    form: RecordForm
     corpus_path: str
-    options: PretrainingOptions
     paths: Sequence[str]
     dealing: Dealing
-    compression: str = "none"
-    use_v2_feature_names: bool = False
-
-    @property
-    def record(self) -> list[features.Feature]:
-        """The features, with the names that they have in the files."""
-        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
-
-
-# In a worker process: an event that tells all workers to stop and remove their unfinished files; and for each shard,
-# the number of written records and their share.
-_stop = None
-_progress = None
-_SECONDS_BETWEEN_REPORTS = 0.3
 
 
 def write_shards(
@@ -81,9 +70,9 @@ def write_shards(
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     # Shared memory without a lock, since a killed process could keep a lock forever.
-    progress = _Progress(context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths)))
+    num_records, shares = context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths))
     executor = concurrent.futures.ProcessPoolExecutor(
-        min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, progress)
+        min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, num_records, shares)
     )
     try:
         with ctrl_c_held_back():
@@ -91,11 +80,9 @@ def write_shards(
         seen = [(0, 0.0)] * len(job.paths)
         pending = set(futures)
         while pending:
-            done, pending = concurrent.futures.wait(
-                pending, _SECONDS_BETWEEN_REPORTS, concurrent.futures.FIRST_COMPLETED
-            )
+            done, pending = concurrent.futures.wait(pending, _REPORT_SECONDS, concurrent.futures.FIRST_COMPLETED)
             for shard in shards:
-                now = progress.num_records[shard], progress.shares[shard]
+                now = num_records[shard], shares[shard]
                 if now != seen[shard]:
                     on_records(shard, now[0] - seen[shard][0], now[1] - seen[shard][1])
                     seen[shard] = now
@@ -118,62 +105,37 @@ def write_shard(
     corpus = TokenizedCorpus.open(job.corpus_path)
     num_tokens = count_shard_tokens(corpus, job.dealing, shard)
     pool = pool or WorkerPool(1)
-    num_processes = min(pool.num_processes, num_tokens * job.options.dupe_factor // _TOKENS_PER_PROCESS)
+    num_processes = min(pool.num_processes, num_tokens * job.form.options.dupe_factor // _TOKENS_PER_PROCESS)
     counts = RecordCounts()
 
     def written(pieces: Iterator[_Piece]) -> Iterator[tuple[bytes, int]]:
         nonlocal counts
-        for piece in pieces:
-            num_records = piece.counts.num_records
-            yield piece.data, num_records
-            if _stop is not None and _stop.is_set():
-                raise KeyboardInterrupt
-            counts += piece.counts
+        for data, piece_counts, share in pieces:
+            yield data, piece_counts.num_records
+            counts += piece_counts
             if on_records:
-                on_records(shard, num_records, piece.share)
-            if _progress is not None:
-                _progress.num_records[shard] += num_records
-                _progress.shares[shard] += piece.share
+                on_records(shard, piece_counts.num_records, share)
 
     if num_processes > 1:
         made = _make_in_processes(corpus, job, shard, pool, num_processes)
     else:
-        made = _make_pieces(corpus, job, shard)
+        batches = shard_batches(corpus, job.form.options, job.dealing, shard)
+        made = ((*job.form.encode(batch), share) for batch, share in batches)
     with contextlib.closing(made) as pieces:
-        file = write_encoded(job.paths[shard], written(pieces), job.compression)
+        file = write_encoded(job.paths[shard], written(pieces), job.form.compression)
     return FinishedShard(file, counts)
 
 
 def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> FinishedShard:
     """As `write_shard`, with a pool of its own, in a process of another pool."""
     with WorkerPool(num_processes) as pool:
-        return write_shard(job, shard, None, pool)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Piece:
-    """Encoded records: bytes of a file, their counts, and their share of the file."""
-
-    data: bytes
-    counts: RecordCounts
-    share: float
-
-    @classmethod
-    def of_batch(cls, batch: dict[str, np.ndarray], job: ShardJob, share: float) -> "_Piece":
-        named = features.to_garden_names(batch) if job.use_v2_feature_names else batch
-        return cls(encode_tfrecords(named, job.record), RecordCounts.of_batch(batch), share)
-
-
-def _make_pieces(corpus: TokenizedCorpus, job: ShardJob, shard: int) -> Iterator[_Piece]:
-    """Makes the records of a shard in this process."""
-    for batch, share in shard_batches(corpus, job.options, job.dealing, shard):
-        yield _Piece.of_batch(batch, job, share)
+        return write_shard(job, shard, _report, pool)
 
 
 def _make_in_processes(
     corpus: TokenizedCorpus, job: ShardJob, shard: int, pool: WorkerPool, num_processes: int
 ) -> Iterator[_Piece]:
-    """As `_make_pieces`, in several processes, one pass over a block at a time.
+    """Makes the records of a shard in several processes, one pass over a block at a time.
 
     The passes are passed as files in the folder of the shard: pipes would take a fifth of the total time.
     """
@@ -184,14 +146,14 @@ def _make_in_processes(
         (_BlockOfShard(corpus.path, shard, number, ranges), count_tokens(corpus, ranges).sum() / num_tokens)
         for number, ranges in enumerate(shard_blocks(corpus, job.dealing, shard))
     )
-    passes = ((block, share, number) for block, share in blocks for number in range(job.options.dupe_factor))
+    passes = ((block, share, number) for block, share in blocks for number in range(job.form.options.dupe_factor))
     with tempfile.TemporaryDirectory(prefix=f".{name}{PARTIAL}passes-", dir=folder) as parts:
         make = functools.partial(_make_pass, job, parts)
         with contextlib.closing(pool.map(make, passes, num_processes)) as made:
             for path, counts, share in made:
                 with open(path, "rb") as file:
                     while data := file.read(_READ_BYTES):
-                        yield _Piece(data, counts, share)
+                        yield data, counts, share
                         counts, share = RecordCounts(), 0.0
                 os.remove(path)
 
@@ -210,16 +172,17 @@ def _make_pass(
     job: ShardJob, folder: str, block_and_pass: tuple[_BlockOfShard, float, int]
 ) -> tuple[str, RecordCounts, float]:
     """Makes the records of one pass over one block, which is the given share of its shard, as a file in a folder."""
-    place, block_share, pass_number = block_and_pass
-    corpus, block = _gather(place)
-    path = os.path.join(folder, f"{place.number}-{pass_number}")
+    (block_of_shard, block_share, number), options = block_and_pass, job.form.options
+    shard, block_number = block_of_shard.shard, block_of_shard.number
+    corpus, block = _gather(block_of_shard)
+    path = os.path.join(folder, f"{block_number}-{number}")
     counts = RecordCounts()
     with explain_write_errors(path), open(path, "wb") as file:
-        for batch, _ in pass_batches(block, job.options, corpus.vocabulary, place.shard, place.number, pass_number):
-            piece = _Piece.of_batch(batch, job, 0.0)
-            file.write(piece.data)
-            counts += piece.counts
-    return path, counts, block_share / job.options.dupe_factor
+        for batch, _ in pass_batches(block, options, corpus.vocabulary, shard, block_number, number):
+            data, batch_counts = job.form.encode(batch)
+            file.write(data)
+            counts += batch_counts
+    return path, counts, block_share / options.dupe_factor
 
 
 @functools.lru_cache(maxsize=1)
@@ -232,11 +195,12 @@ def _gather(place: _BlockOfShard) -> tuple[TokenizedCorpus, DocumentBlock]:
     return corpus, DocumentBlock.gather_ranges(corpus, place.ranges)
 
 
-class _Progress(NamedTuple):
-    num_records: Sequence[int]
-    shares: Sequence[float]
+def _start_worker(stop, num_records, shares) -> None:
+    def report(shard: int, number: int, share: float) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt  # removes the unfinished file
+        num_records[shard] += number
+        shares[shard] += share
 
-
-def _start_worker(stop, progress: _Progress) -> None:
-    global _stop, _progress
-    _stop, _progress = stop, progress
+    global _report
+    _report = report

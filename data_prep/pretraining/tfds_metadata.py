@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from data_prep.pretraining.record_writer import WrittenFile
 from keras_bert.records.features import Feature
 
 VERSION = "1.0.0"
@@ -22,35 +23,24 @@ _SHARD_NAME = re.compile(r"(?P<prefix>[^{}]*)-(?P<shard>\d{5,})-of-(?P<num_shard
 _CLASSES = "tensorflow_datasets.core.features."
 
 
-def tfds_metadata(
-    name: str,
-    features: Sequence[Feature],
-    file_names: Sequence[str],
-    num_examples_per_file: Sequence[int],
-    num_bytes: int,
-) -> dict[str, bytes]:
+def tfds_metadata(name: str, features: Sequence[Feature], files: Sequence[WrittenFile]) -> dict[str, bytes]:
     """Returns `dataset_info.json` and `features.json` as file name -> bytes; the same arguments give the same bytes.
 
     Args:
         name: the name of the data set. tensorflow_datasets allows letters, digits and `_`; other characters become `_`.
         features: the features of a record. They are read as int64 and float32 tensors of these lengths.
-        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on. tensorflow_datasets cannot read
-            compressed files.
-        num_examples_per_file: the number of records of each file.
-        num_bytes: the size of all files.
+        files: all files, in order, uncompressed: `PREFIX-00000-of-00016.tfrecord` and so on.
 
     Raises:
         ValueError: the files are not a complete set of shards.
     """
-    prefix = _common_prefix(file_names)
-    if len(num_examples_per_file) != len(file_names):
-        raise ValueError(f"Expected {len(file_names)} counts, one per file. Received: {len(num_examples_per_file)}")
+    prefix = _common_prefix([file.name for file in files])
     split = {
         "name": SPLIT,
         "filepathTemplate": prefix + "-{SHARD_X_OF_Y}.{FILEFORMAT}",
         # In the JSON form of protocol buffers, 64-bit numbers are strings.
-        "shardLengths": [str(number) for number in num_examples_per_file],
-        "numBytes": str(num_bytes),
+        "shardLengths": [str(file.num_records) for file in files],
+        "numBytes": str(sum(file.num_bytes for file in files)),
     }
     info = {
         "name": re.sub(r"\W", "_", name, flags=re.ASCII) or "_",

@@ -85,11 +85,7 @@ def lay_out_rows(
     max_sequences_per_row: int,
     vocabulary: TokenTable,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Lays out sequences in B rows, left-aligned and concatenated.
-
-    Args:
-        row_offsets: int64 (B + 1,): row b has the sequences `row_offsets[b]` to `row_offsets[b + 1] - 1`, which must
-            fit.
+    """Lays out sequences in B rows, left-aligned and concatenated. Row b has those from `row_offsets[b]` on, which fit.
 
     Returns:
         `input_ids`, `input_mask`, which numbers the sequences of a row, and `segment_ids`, int32 (B, S);

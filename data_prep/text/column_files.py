@@ -40,9 +40,8 @@ def read_column_file(
 
     Args:
         path: a file on disk or a URL whose name ends in one of `COLUMN_SUFFIXES`. The file of a URL is first copied to
-            this machine.
+            this machine, by `open_file`.
         columns: the columns to read; by default all.
-        open_file: opens the file of a URL.
 
     Raises:
         InputError: there is no file or no such column, pyarrow is missing, or the file is damaged, is cut off or

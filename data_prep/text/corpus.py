@@ -74,8 +74,7 @@ def read_text_chunks(
 ) -> Iterator[TextChunk]:
     """Reads the same text in chunks of about 2 MB, which other processes can split into documents.
 
-    Raises:
-        InputError: as `read_documents`. Errors inside a chunk are raised by `TextChunk.documents`.
+    Raises `InputError` as `read_documents`; errors inside a chunk are raised by `TextChunk.documents`.
     """
     sources = list_sources(patterns)
     for name in sources:

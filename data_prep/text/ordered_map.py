@@ -24,7 +24,7 @@ def available_cores() -> int:
 
 
 class WorkerPool:
-    """Processes for one or several calls of `ordered_map`, one after the other. They start when they are first needed.
+    """Processes for one or several calls of `map`, one after the other. They start when they are first needed.
 
     With more than one process the calling script needs the usual `if __name__ == "__main__":`.
     """
@@ -94,9 +94,8 @@ class WorkerPool:
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_processes: int) -> Iterator[Result]:
     """Yields `function(item)` for every item, in the order of the items, like `map`.
 
-    Items are taken only when a process is about to become free: at most `num_processes` + 1 are in memory. With more
-    than one process, the calling script needs the usual `if __name__ == "__main__":`. Raises `InputError` if a process
-    was killed.
+    Items are taken only when a process is about to become free: at most `num_processes` + 1 are in memory. Raises
+    `InputError` if a process was killed.
     """
     with WorkerPool(num_processes) as pool:
         yield from pool.map(function, items)

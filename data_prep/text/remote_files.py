@@ -11,8 +11,8 @@ import posixpath
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 from keras_bert.program.errors import InputError
 
@@ -32,10 +32,7 @@ def is_remote(path: str) -> bool:
 
 
 def open_remote(path: str) -> BinaryIO:
-    """Opens a file for reading.
-
-    Raises `InputError` if there is no file, its file system is not supported, or it refuses.
-    """
+    """Opens a file. Raises `InputError` if there is none, its file system is not supported, or it refuses."""
     system = _file_system(path)
     with _one_line_errors(path):
         return system.open(path)
@@ -51,8 +48,7 @@ def remote_size(path: str) -> int:
 def remote_names(pattern: str) -> list[str]:
     """Returns the files of a folder with its subfolders, or those that match a pattern, sorted.
 
-    Raises:
-        InputError: as `open_remote`.
+    Raises `InputError` as `open_remote` does.
     """
     system = _file_system(pattern)
     with _one_line_errors(pattern):
@@ -74,26 +70,17 @@ def local_copy(path: str, open_file: Callable[[str], BinaryIO] = open_remote) ->
         yield target.name
 
 
-class _Fsspec:
-    """A file system of fsspec, with URLs instead of paths without a scheme."""
+class _FileSystem(NamedTuple):
+    """What fsspec and TensorFlow do with URLs."""
 
-    def __init__(self, system):
-        self._system = system
+    open_raw: Callable[[str], Any]
+    size: Callable[[str], int]
+    is_folder: Callable[[str], bool]
+    glob: Callable[[str], Iterable[str]]
+    walk: Callable[[str], Iterable[str]]
 
     def open(self, path: str) -> BinaryIO:
-        return io.BufferedReader(_RemoteFile(self._system.open(path, "rb")), 1 << 20)
-
-    def size(self, path: str) -> int:
-        return int(self._system.size(path))
-
-    def is_folder(self, path: str) -> bool:
-        return self._system.isdir(path)
-
-    def glob(self, pattern: str) -> list[str]:
-        return [self._system.unstrip_protocol(name) for name in self._system.glob(pattern)]
-
-    def walk(self, folder: str) -> list[str]:
-        return [self._system.unstrip_protocol(name) for name in self._system.find(folder)]
+        return io.BufferedReader(_RemoteFile(self.open_raw(path)), 1 << 20)
 
 
 class _RemoteFile(io.RawIOBase):
@@ -129,38 +116,20 @@ class _RemoteFile(io.RawIOBase):
         super().close()
 
 
-class _TensorFlow:
-    """The file systems of TensorFlow."""
-
-    def __init__(self, gfile):
-        self._gfile = gfile
-
-    def open(self, path: str) -> BinaryIO:
-        self._gfile.stat(path)  # a missing file is reported here instead of at the first byte
-        return io.BufferedReader(_RemoteFile(self._gfile.GFile(path, "rb")), 1 << 20)
-
-    def size(self, path: str) -> int:
-        return self._gfile.stat(path).length
-
-    def is_folder(self, path: str) -> bool:
-        return self._gfile.isdir(path)
-
-    def glob(self, pattern: str) -> list[str]:
-        return self._gfile.glob(pattern)
-
-    def walk(self, folder: str) -> list[str]:
-        return [
-            posixpath.join(parent, name) for parent, _, names in self._gfile.walk(folder.rstrip("/")) for name in names
-        ]
-
-
-def _file_system(path: str) -> _Fsspec | _TensorFlow:
+def _file_system(path: str) -> _FileSystem:
     scheme = _URL.match(path)[1]
     with contextlib.suppress(ImportError, ValueError):  # no fsspec, no package for this scheme, or an unknown scheme
-        return _Fsspec(importlib.import_module("fsspec.core").url_to_fs(path)[0])
+        system = importlib.import_module("fsspec.core").url_to_fs(path)[0]
+        return _FileSystem(
+            open_raw=lambda path: system.open(path, "rb"),
+            size=lambda path: int(system.size(path)),
+            is_folder=lambda path: system.isdir(path),
+            glob=lambda pattern: map(system.unstrip_protocol, system.glob(pattern)),
+            walk=lambda folder: map(system.unstrip_protocol, system.find(folder)),
+        )
     gfile = importlib.import_module("tensorflow").io.gfile
     if scheme in gfile.get_registered_schemes():
-        return _TensorFlow(gfile)
+        return _tensorflow_system(gfile)
     package = _PACKAGES.get(scheme)
     if package is None:
         raise InputError(f"{path}: files of {scheme}:// cannot be read. Copy the file to this machine.")
@@ -168,6 +137,18 @@ def _file_system(path: str) -> _Fsspec | _TensorFlow:
         f"{path}: {scheme}:// needs the package {package}: pip install fsspec {package}. Or copy the file to this "
         "machine."
     )
+
+
+def _tensorflow_system(gfile) -> _FileSystem:
+    def open_raw(path):
+        gfile.stat(path)  # a missing file is reported here instead of at the first byte
+        return gfile.GFile(path, "rb")
+
+    def walk(folder):
+        parts = gfile.walk(folder.rstrip("/"))
+        return [posixpath.join(parent, name) for parent, _, names in parts for name in names]
+
+    return _FileSystem(open_raw, lambda path: gfile.stat(path).length, gfile.isdir, gfile.glob, walk)
 
 
 @contextlib.contextmanager

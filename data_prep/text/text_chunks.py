@@ -58,13 +58,9 @@ class TextChunk:
 
 
 def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[TextChunk]:
-    """Yields a file chunk by chunk, at least one; `.gz` is decompressed.
+    """Yields a file chunk by chunk, at least one; `.gz` is decompressed. `open_file` opens it without decompression.
 
-    Args:
-        open_file: opens a file without decompression, on any file system.
-
-    Raises:
-        InputError: as `open_text`, or a JSON line has more than 256 MB.
+    Raises `InputError` as `open_text`, or if a JSON line has more than 256 MB.
     """
     is_json = path.lower().endswith(JSON_SUFFIXES)
     with open_text(path, open_file) as (file, raw_file):
@@ -109,8 +105,7 @@ def _pieces(file, path: str, is_json: bool) -> Iterator[tuple[bytes, bool]]:
 
 
 def _cut_after_document(data: bytes) -> int:
-    """Returns where to cut: after the last blank line. In a large piece without one, after a line, a word or a
-    character.
+    """Returns where to cut: after the last blank line; without one in a large piece, after a line, word or character.
 
     Returns 0 if more should be read first.
 

@@ -29,10 +29,8 @@ def read_lines(path: str | os.PathLike, most_bytes: int = MAX_ROW_BYTES) -> Iter
     r"""Yields the lines of a UTF-8 text file, with their line breaks; `.gz` is decompressed.
 
     Only "\n" is a line break, or "\r" in a file that has no "\n" before its end, as old Macintosh programs write.
-    The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped.
-
-    Raises:
-        InputError: as `open_text`, the file is binary or not UTF-8, or a line has more than `most_bytes` bytes.
+    The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped. Raises
+    `InputError` as `open_text`, or if the file is binary or not UTF-8, or a line has more than `most_bytes` bytes.
     """
     path = os.fspath(path)
     with open_text(path) as (file, _):
@@ -69,13 +67,8 @@ def open_file(path: str) -> BinaryIO:
 def open_text(path: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Gives the file of a text for reading, with `.gz` decompressed, and the file that is read for it.
 
-    Args:
-        path: a file on disk or at a URL.
-        open_file: opens a file without decompression.
-
-    Raises:
-        InputError: the file cannot be read, is not valid gzip, or decompresses to more than 16 MiB and fifty times its
-            size.
+    `open_file` opens a file on disk or at a URL without decompression. Raises `InputError` if the file cannot be read,
+    is not valid gzip, or decompresses to more than 16 MiB and fifty times its size.
     """
     try:
         with open_file(path) as raw_file:
@@ -114,12 +107,8 @@ def read_text(path: str | os.PathLike) -> str:
 def decoded(data: bytes, path: str, first_line: int, start: int | None = None) -> str:
     """Returns the text of a piece of a file, without a byte order mark.
 
-    Args:
-        first_line: the number of the line with which the piece begins.
-        start: the position of the piece in the file, for messages.
-
-    Raises:
-        InputError: the piece is binary or not UTF-8.
+    The piece begins with the line `first_line`, and at the position `start` of the file, for messages. Raises
+    `InputError` if it is binary or not UTF-8.
     """
     is_beginning = first_line == 1 and not start
     if is_beginning and data.startswith((b"\xff\xfe", b"\xfe\xff")):

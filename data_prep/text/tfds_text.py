@@ -31,13 +31,10 @@ def is_tfds_name(name: str) -> bool:
 
 
 def check_name(name: str) -> tuple[str, str]:
-    """Returns the name of the data set in tensorflow_datasets, and the split.
+    """Returns the data set and the split of a name. Raises `InputError` if the name has another form.
 
     >>> check_name("tfds:wikipedia/20230601.en:1.0.0@train[:1%]")
     ('wikipedia/20230601.en:1.0.0', 'train[:1%]')
-
-    Raises:
-        InputError: the name has another form.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -53,12 +50,9 @@ def size_in_bytes(name: str, data_dir: str | None) -> int:
 def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tuple[str, int]]:
     """Yields the text of each example and its share of the data set's bytes, in stored order.
 
-    Args:
-        text_field: the name of a text feature; nested ones with slashes, like "document/paragraphs". A list of texts is
-            joined, one text per line.
-
-    Raises:
-        InputError: there is no such data set, split or field, or it cannot be downloaded.
+    `text_field` is the name of a text feature; nested ones have slashes, like "document/paragraphs". A list of texts is
+    joined, one text per line. Raises `InputError` if there is no such data set, split or field, or it cannot be
+    downloaded.
     """
     import tensorflow_datasets as tfds
 
@@ -156,9 +150,7 @@ def _text_in_graph(example, text_field: str):
 def _text_fields(feature, path: tuple[str, ...] = ()) -> list[str]:
     """Returns the paths of all texts, and lists of texts, below a feature.
 
-    Example:
-        {"title": Text, "body": [{"heading": Text, "lines": [Text], "number": int64}]}
-        -> ["title", "body/heading", "body/lines"]
+    {"title": Text, "body": [{"heading": Text, "lines": [Text]}]} -> ["title", "body/heading", "body/lines"]
     """
     import tensorflow_datasets as tfds
 

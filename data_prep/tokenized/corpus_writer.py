@@ -17,6 +17,7 @@ import numpy as np
 
 from data_prep.tokenized.document_filters import FILTERS, in_effect
 from data_prep.tokenized.tokenized_corpus import (
+    ARRAY_FILES,
     FORMAT,
     LOCK_NAME,
     MANIFEST_NAME,
@@ -35,16 +36,16 @@ from keras_bert.tokenization.tokenizer import Tokenizer, TokenTable
 
 # A part has this many chunks, 64 MB of text: the most that is lost if the work is stopped.
 _CHUNKS_PER_PART = 32
+_COUNTS_OF_PARTS = ("num_documents", "num_sentences", "num_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
 class EncodedChunk:
-    """The token ids of a chunk of text.
+    """The token ids of a chunk of text, with the tokens of each sentence and the sentences of each document.
 
-    `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document. No sentence and
-    no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens. `num_documents_read`
-    includes dropped documents. `keys` are the `document_keys` of the documents, if repetitions are left out, and
-    `left_out` counts what filters left out. The other attributes are those of the `TextChunk`.
+    No sentence and no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens;
+    `num_documents_read` includes them. `keys` are the `document_keys` of the documents, if repetitions are left out,
+    and `left_out` counts what filters left out. The other attributes are those of the `TextChunk`.
     """
 
     tokens: np.ndarray
@@ -80,7 +81,6 @@ class EncodedChunk:
         return np.diff(ends, prepend=0)
 
     def counts(self) -> dict[str, int]:
-        """The counts of the chunk."""
         return {
             "num_documents": len(self.document_lengths),
             "num_sentences": len(self.sentence_lengths),
@@ -93,11 +93,7 @@ class EncodedChunk:
 
 
 class CorpusWriter:
-    """Adds chunks of tokens to a corpus folder. Use `open_corpus_writer` to make one.
-
-    Attributes:
-        num_chunks: the number of chunks of the text that were added.
-    """
+    """Adds chunks of tokens to a corpus folder; `num_chunks` of its text were added. `open_corpus_writer` makes one."""
 
     def __init__(self, path: str, state: dict[str, Any], sizes: dict[str, int]):
         self._path = path
@@ -110,24 +106,22 @@ class CorpusWriter:
             name: _GrowingFile(os.path.join(path, name), 0 if is_empty else size)
             for name, size in array_sizes(state).items()
         }
-        self._part = dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0)
         if is_empty:
-            for name in ("sentence_offsets.bin", "document_offsets.bin"):
+            for name in ARRAY_FILES[1:]:
                 self._files[name].write(np.zeros(1, np.int64))
 
     def add(self, chunk: EncodedChunk) -> None:
         """Writes the next chunk of the text."""
         state, progress = self._state, self._state["progress"]
-        self._files["tokens.bin"].write(chunk.tokens.astype(state["token_dtype"], copy=False))
-        sentence_ends = state["num_tokens"] + np.cumsum(chunk.sentence_lengths, dtype=np.int64)
-        self._files["sentence_offsets.bin"].write(sentence_ends)
-        document_ends = state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64)
-        self._files["document_offsets.bin"].write(document_ends)
-        counts = chunk.counts()
-        for name, number in counts.items():
+        arrays = (
+            chunk.tokens.astype(state["token_dtype"], copy=False),
+            state["num_tokens"] + np.cumsum(chunk.sentence_lengths, dtype=np.int64),
+            state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64),
+        )
+        for name, array in zip(ARRAY_FILES, arrays, strict=True):
+            self._files[name].write(array)
+        for name, number in chunk.counts().items():
             state[name] += number
-        for name in self._part:
-            self._part[name] += counts[name]
         if self._numbers[chunk.source] == len(progress["begun_sources"]):
             progress["begun_sources"].append((recordable(chunk.source), self._sizes[chunk.source]))
         self.num_chunks += 1
@@ -136,10 +130,10 @@ class CorpusWriter:
 
     def commit(self) -> None:
         """Writes everything to disk, so that it survives a kill."""
-        if self._part["num_tokens"]:
-            hashes = {name: file.end_part() for name, file in self._files.items()}
-            self._state["parts"].append({**self._part, "sha256": hashes})
-            self._part = dict.fromkeys(self._part, 0)
+        parts = self._state["parts"]
+        part = {name: self._state[name] - sum(before[name] for before in parts) for name in _COUNTS_OF_PARTS}
+        if part["num_tokens"]:
+            parts.append({**part, "sha256": {name: file.end_part() for name, file in self._files.items()}})
         self._state["progress"]["num_chunks"] = self.num_chunks
         write_json(os.path.join(self._path, PROGRESS_NAME), self._state, indent=1)
 
@@ -170,14 +164,9 @@ class CorpusWriter:
 class TextSource:
     """The text that is added to a corpus.
 
-    Args:
-        input_file: names and patterns, as the user gave them.
-        sizes: name of each source -> its size on disk in bytes, in reading order.
-        settings: how the text is read and tokenised; all text of a corpus has the same settings.
-
-    Attributes:
-        recorded_names: `input_file` for manifests: without secrets of URLs, which may differ when a run is resumed.
-        recorded_sizes: the same for `sizes`.
+    `input_file` are names and patterns, as the user gave them; `sizes` the bytes on disk of each source, in reading
+    order. `recorded_names` and `recorded_sizes` are the same for manifests: without secrets of URLs, which may differ
+    when a run is resumed. All text of a corpus has the same `settings`.
     """
 
     input_file: list[str]
@@ -198,10 +187,8 @@ class TextSource:
 
 
 @contextlib.contextmanager
-def open_corpus_writer(
-    path: str, tokenizer: Tokenizer, source: TextSource, append: bool = False
-) -> Iterator[CorpusWriter]:
-    """Opens a corpus folder for writing: a new one, an unfinished one, or, with `append`, a finished one.
+def open_corpus_writer(path: str, tokenizer: Tokenizer, source: TextSource) -> Iterator[CorpusWriter]:
+    """Opens a corpus folder for writing: a new one, an unfinished one, or a finished one, to which text is added.
 
     Raises `InputError` if the folder contains something else, was made with other settings or from other text, is in
     use by another process, or cannot be written to.
@@ -259,7 +246,7 @@ def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]
     """Returns the manifest of a new, empty corpus for this text."""
     return {
         "format": FORMAT,
-        **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
+        **dict.fromkeys(_COUNTS_OF_PARTS, 0),
         **dict.fromkeys(("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"), 0),
         **{count: 0 for name, count in FILTERS.items() if source.settings.get(name)},
         "token_dtype": "uint16" if len(vocabulary) <= 2**16 else "uint32",

@@ -54,14 +54,9 @@ class RepeatedDocuments:
 
 
 def document_keys(tokens: np.ndarray, num_tokens: np.ndarray) -> np.ndarray:
-    """Returns the keys of D documents, of which near duplicates have some in common.
+    """Returns the keys of D documents, of which near duplicates have some in common: uint64 `(D, 14)`.
 
-    Args:
-        tokens: the token ids of all documents, one after the other.
-        num_tokens: int `(D,)`, the number of tokens of each, at least one.
-
-    Returns:
-        uint64 `(D, 14)`.
+    `tokens` are the ids of all documents, one after the other; `num_tokens`, int `(D,)`, at least 1 for each.
     """
     factors, summands = hash_numbers(np.arange(2 * _HASHES), seed=1).reshape(2, _HASHES) | np.uint64(1)
     smallest = np.empty((len(num_tokens), _HASHES), np.uint64)

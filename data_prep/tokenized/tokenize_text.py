@@ -4,15 +4,16 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from data_prep.text.corpus import TextCheck, as_patterns, list_sources, read_text_chunks, source_size
+from data_prep.text.corpus import TextCheck, as_patterns, input_size, list_sources, read_text_chunks, source_size
 from data_prep.text.ordered_map import WorkerPool
 from data_prep.text.text_chunks import TextChunk
 from data_prep.tokenized.corpus_writer import (
+    CorpusWriter,
     EncodedChunk,
     TextSource,
     check_same_settings,
@@ -46,20 +47,13 @@ class TextSettings(Options):
 
     do_lower_case: bool = option(True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     split_sentences: bool = option(False, "Lines are paragraphs: split them into sentences.")
-    language: str = option(
-        "en", "The language whose rules split_sentences follows, as its ISO 639 code.", needs="split_sentences"
-    )
+    language: str = option("en", "ISO 639 code of the rules of split_sentences.", needs="split_sentences")
     text_field: str = option("text", "The field with the text, in JSON Lines and tensorflow_datasets.")
     max_tokens_per_character: float | None = option(
-        None,
-        "Leave out documents with more tokens per character, which the vocabulary compresses badly, such as tables and "
-        "markup; 0.3 in Geiping and Goldstein, 2022, arXiv 2212.14034, section 4.4.",
-        above=0,
+        None, "Leave out documents with more, such as tables; 0.3 in Geiping and Goldstein, 2022, section 4.4.", above=0
     )
     drop_near_duplicates: bool = option(
-        False,
-        "Leave out documents that nearly equal an earlier one: about 75 % or more of their groups of four tokens "
-        "(MinHash as in Penedo et al., 2024, arXiv 2406.17557).",
+        False, "Leave out documents that share about 75 % of their groups of four tokens with an earlier one (MinHash)."
     )
 
     def with_tokenizer(self, vocabulary: TokenTable) -> tuple[Any, "TextSettings"]:
@@ -112,38 +106,48 @@ def tokenize_text(
     with open_corpus_writer(path, tokenizer, source) as writer:
         if num_processes > 1:
             pool.preload("data_prep.tokenized.tokenizer_preload")
-        check = TextCheck(source.input_file)
-        repeated = RepeatedDocuments() if settings.drop_near_duplicates else None
-        if repeated and (before := writer.documents_before()):
-            repeated.remember(before)
-        chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
-        with progress_bar(
-            total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress
-        ) as bar:
-            for chunk in itertools.islice(chunks, writer.num_chunks):
-                # The documents of this chunk were counted by the run that tokenised it.
-                check.add(chunk.source, 1, chunk.is_last)
-                bar.update(chunk.source_bytes)
-            bar.initial = bar.n
-            for encoded in pool.map(encode, chunks, num_processes):
-                check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
-                if repeated:
-                    is_new = repeated.is_new(encoded.keys)
-                    encoded = encoded.keep(is_new, FILTERS["drop_near_duplicates"], tokenizer.unk_id)
-                writer.add(encoded)
-                bar.update(encoded.source_bytes)
-        check.finish()
+        encode_all = functools.partial(pool.map, encode, num_processes=num_processes)
+        _add_text(writer, source, settings, encode_all, tokenizer.unk_id, show_progress)
         writer.finish()
     return TokenizedCorpus.open(path)
+
+
+def _add_text(
+    writer: CorpusWriter,
+    source: TextSource,
+    settings: TextSettings,
+    encode_all: Callable[[Iterator[TextChunk]], Iterator[EncodedChunk]],
+    unk_id: int,
+    show_progress: bool,
+) -> None:
+    """Adds all chunks of a text that the corpus does not have yet."""
+    check = TextCheck(source.input_file)
+    repeated = RepeatedDocuments() if settings.drop_near_duplicates else None
+    if repeated and (before := writer.documents_before()):
+        repeated.remember(before)
+    chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
+    is_quiet = not show_progress
+    with progress_bar(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=is_quiet) as bar:
+        for chunk in itertools.islice(chunks, writer.num_chunks):
+            # The documents of this chunk were counted by the run that tokenised it.
+            check.add(chunk.source, 1, chunk.is_last)
+            bar.update(chunk.source_bytes)
+        bar.initial = bar.n
+        for encoded in encode_all(chunks):
+            check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
+            if repeated:
+                encoded = encoded.keep(repeated.is_new(encoded.keys), FILTERS["drop_near_duplicates"], unk_id)
+            writer.add(encoded)
+            bar.update(encoded.source_bytes)
+    check.finish()
 
 
 def _check_same_text(
     corpus: TokenizedCorpus, vocabulary: TokenTable, patterns: list[str], settings: TextSettings
 ) -> None:
-    expected = dataclasses.asdict(settings)
     if patterns:
-        num_bytes = sum(source_size(name) for name in list_sources(patterns))
-        expected = {"input_file": recordable(patterns), "input_bytes": num_bytes, **expected}
+        expected = {"input_file": recordable(patterns), "input_bytes": input_size(patterns)}
+        expected |= dataclasses.asdict(settings)
     else:
         # Without input_file, the corpus determines the text.
         expected = {"do_lower_case": settings.do_lower_case}
@@ -151,21 +155,12 @@ def _check_same_text(
 
 
 def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings: TextSettings) -> EncodedChunk:
-    """Tokenises one chunk of text. A pure function that can run in any process.
-
-    Args:
-        folder: the folder of the vocabulary's files.
-
-    Raises:
-        InputError: the chunk is not text.
-    """
+    """Tokenises one chunk of text in any process, with the vocabulary in a folder."""
     tokenizer, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
     return encode_chunk_with(encode, chunk, tokenizer, settings)
 
 
-def encode_chunk_with(
-    encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
-) -> EncodedChunk:
+def encode_chunk_with(encode: Encoder, chunk: TextChunk, tokenizer: TokenTable, settings: TextSettings) -> EncodedChunk:
     """As `encode_chunk`, with an existing encoder, see `graph_encoder`.
 
     If the tokens of a word depend on the preceding space, sentences of a document are joined by a space, which belongs
@@ -177,21 +172,18 @@ def encode_chunk_with(
 
         documents = split_documents(documents, settings.language)
     documents = list(documents)
-    if vocabulary.keeps_spaces:
-        lines = [f" {line}" if number else line for document in documents for number, line in enumerate(document)]
-    else:
-        lines = [line for document in documents for line in document]
-    encoded = [encode(batch) for batch in _batches(lines)]
-    tokens = np.concatenate([tokens for tokens, _ in encoded]) if encoded else np.zeros(0, np.int32)
-    lengths = np.concatenate([lengths for _, lengths in encoded]) if encoded else np.zeros(0, np.int64)
+    joint = " " if tokenizer.keeps_spaces else ""
+    lines = [f"{joint}{line}" if number else line for document in documents for number, line in enumerate(document)]
+    nothing = (np.zeros(0, np.int32), np.zeros(0, np.int64))
+    tokens, lengths = map(np.concatenate, zip(nothing, *map(encode, _batches(lines)), strict=True))
     # Sentences without tokens, and documents without sentences, are left out.
     document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
     num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
     encoded = EncodedChunk(
-        tokens=tokens.astype(np.uint16 if len(vocabulary) <= 2**16 else np.uint32),
+        tokens=tokens.astype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32),
         sentence_lengths=lengths[lengths > 0].astype(np.int32),
         document_lengths=num_sentences[num_sentences > 0].astype(np.int32),
-        num_unknown_tokens=int(np.count_nonzero(tokens == vocabulary.unk_id)),
+        num_unknown_tokens=int(np.count_nonzero(tokens == tokenizer.unk_id)),
         num_dropped_sentences=int(np.count_nonzero(lengths == 0)),
         num_dropped_documents=int(np.count_nonzero(num_sentences == 0)),
         num_documents_read=len(documents),
@@ -202,7 +194,7 @@ def encode_chunk_with(
     num_characters = np.array([sum(map(len, document)) for document in documents], np.int64)[num_sentences > 0]
     if limit := settings.max_tokens_per_character:
         is_kept = encoded.num_tokens() <= limit * num_characters
-        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], vocabulary.unk_id)
+        encoded = encoded.keep(is_kept, FILTERS["max_tokens_per_character"], tokenizer.unk_id)
     if settings.drop_near_duplicates:
         encoded = dataclasses.replace(encoded, keys=document_keys(encoded.tokens, encoded.num_tokens()))
     return encoded

@@ -29,9 +29,8 @@ FORMAT = "keras_bert tokenised corpus 3"
 MANIFEST_NAME = "manifest.json"
 PROGRESS_NAME = "progress.json"
 LOCK_NAME = ".lock"
+ARRAY_FILES = ("tokens.bin", "sentence_offsets.bin", "document_offsets.bin")
 
-# Bytes that `verify` reads at a time.
-_READ_BYTES = 16_000_000
 _OFFSETS_AT_ONCE = 1_000_000
 
 
@@ -63,15 +62,14 @@ class SentenceArrays:
     def num_documents(self) -> int:
         return len(self.document_offsets) - 1
 
+    def by_file(self) -> dict[str, np.ndarray]:
+        """Returns the arrays by the names of their files."""
+        return dict(zip(ARRAY_FILES, (self.tokens, self.sentence_offsets, self.document_offsets), strict=True))
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedCorpus(SentenceArrays):
-    """A tokenised corpus on disk, mapped into memory, with the vocabulary of its ids and its `manifest.json`.
-
-    Example:
-        corpus = TokenizedCorpus.open("corpus")
-        first_sentence = corpus.tokens[corpus.sentence_offsets[0] : corpus.sentence_offsets[1]]
-    """
+    """A tokenised corpus on disk, mapped into memory, with the vocabulary of its ids and its `manifest.json`."""
 
     vocabulary: TokenTable
     manifest: dict[str, Any]
@@ -81,8 +79,7 @@ class TokenizedCorpus(SentenceArrays):
     def open(cls, path: str | os.PathLike) -> "TokenizedCorpus":
         """Maps a corpus folder into memory.
 
-        Raises:
-            InputError: it is not a tokenised corpus, a file is missing or too short, or its vocabulary was changed.
+        Raises `InputError` if it is no tokenised corpus, a file is missing or too short, or its vocabulary was changed.
         """
         path = os.fspath(path)
         manifest = read_manifest(path)
@@ -102,10 +99,9 @@ class TokenizedCorpus(SentenceArrays):
 
     def check_offsets(self) -> None:
         """Raises `InputError` unless the offsets cut all tokens into sentences, and all sentences into documents."""
-        for name, offsets, end in (
-            ("sentence_offsets.bin", self.sentence_offsets, self.num_tokens),
-            ("document_offsets.bin", self.document_offsets, self.num_sentences),
-        ):
+        ends = (self.num_tokens, self.num_sentences)
+        for name, end in zip(ARRAY_FILES[1:], ends, strict=True):
+            offsets = self.by_file()[name]
             is_right = offsets[0] == 0 and offsets[-1] == end
             for start in range(0, len(offsets), _OFFSETS_AT_ONCE):
                 part = offsets[start : start + _OFFSETS_AT_ONCE + 1]
@@ -117,24 +113,14 @@ class TokenizedCorpus(SentenceArrays):
                 )
 
     def verify(self) -> None:
-        """Reads every byte and compares it with the manifest.
-
-        Raises `InputError` if a part differs from what was written, or the offsets do not fit the tokens.
-        """
-        starts = dict.fromkeys(array_sizes(self.manifest), 0)
-        arrays = {
-            "tokens.bin": self.tokens,
-            "sentence_offsets.bin": self.sentence_offsets,
-            "document_offsets.bin": self.document_offsets,
-        }
+        """Reads every byte. Raises `InputError` if a part differs from what was written."""
+        starts = dict.fromkeys(ARRAY_FILES, 0)
+        arrays = self.by_file()
         for number, part in enumerate(self.manifest["parts"]):
             sizes = array_sizes({**part, "token_dtype": self.manifest["token_dtype"]}, is_first=number == 0)
             for name, size in sizes.items():
                 data = arrays[name].view(np.uint8)[starts[name] : starts[name] + size]
-                digest = hashlib.sha256()
-                for start in range(0, size, _READ_BYTES):
-                    digest.update(data[start : start + _READ_BYTES])
-                if digest.hexdigest() != part["sha256"][name]:
+                if hashlib.sha256(data).hexdigest() != part["sha256"][name]:
                     raise InputError(
                         f"{os.path.join(self.path, name)} is damaged: part {number + 1} of "
                         f"{len(self.manifest['parts'])} (bytes {starts[name]:,} to {starts[name] + size:,}) differs "
@@ -145,12 +131,18 @@ class TokenizedCorpus(SentenceArrays):
 
 def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, int]:
     """Returns the size in bytes of each array's file. Offsets have a leading 0 in the first part only."""
-    offset_size = np.dtype(np.int64).itemsize
-    return {
-        "tokens.bin": manifest["num_tokens"] * np.dtype(manifest["token_dtype"]).itemsize,
-        "sentence_offsets.bin": (manifest["num_sentences"] + is_first) * offset_size,
-        "document_offsets.bin": (manifest["num_documents"] + is_first) * offset_size,
-    }
+    return {name: length * dtype.itemsize for name, (dtype, length) in _array_types(manifest, is_first).items()}
+
+
+def _array_types(manifest: dict[str, Any], is_first: bool = True) -> dict[str, tuple[np.dtype, int]]:
+    """Returns the dtype and the length of each array by the name of its file."""
+    offset = np.dtype(np.int64)
+    types = (
+        (np.dtype(manifest["token_dtype"]), manifest["num_tokens"]),
+        (offset, manifest["num_sentences"] + is_first),
+        (offset, manifest["num_documents"] + is_first),
+    )
+    return dict(zip(ARRAY_FILES, types, strict=True))
 
 
 def read_manifest(path: str) -> dict[str, Any]:
@@ -164,8 +156,8 @@ def read_manifest(path: str) -> dict[str, Any]:
         manifest = read_json(name)
     except InputError:
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
         raise InputError(
             f"{path} is not a tokenised corpus of this version: expected {FORMAT!r}, found {found!r}. Make it again "
             "with tokenize_corpus."
@@ -185,21 +177,14 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 def map_arrays(path: str, manifest: dict[str, Any]) -> SentenceArrays:
     """Maps the arrays of a corpus into memory. Raises `InputError` if a file is missing or too short."""
-    return SentenceArrays(
-        tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
-        sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
-        document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
-    )
+    return SentenceArrays(*(_map(os.path.join(path, name), *of) for name, of in _array_types(manifest).items()))
 
 
-def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
+def _map(file: str, dtype: np.dtype, length: int) -> np.ndarray:
     """Maps the first `length` numbers of a file. Numbers after them belong to an unfinished part."""
-    file = os.path.join(path, name)
-    size = os.path.getsize(file) if os.path.exists(file) else 0
-    if size < length * np.dtype(dtype).itemsize:
-        raise InputError(
-            f"{file} is cut off: {size} bytes instead of {length * np.dtype(dtype).itemsize}. Make the corpus again."
-        )
+    size, needed = os.path.getsize(file) if os.path.exists(file) else 0, length * dtype.itemsize
+    if size < needed:
+        raise InputError(f"{file} is cut off: {size} bytes instead of {needed}. Make the corpus again.")
     return np.memmap(file, dtype, mode="r", shape=(length,)).view(np.ndarray)
 
 

@@ -17,12 +17,7 @@ _SPACES = tuple(" " * count for count in range(24, 1, -1))
 
 
 def byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
-    """Returns the words of a stretch after a space, as byte-level BPE splits text: "don't" -> [" don", "'t"].
-
-    Args:
-        stretch: text without white space.
-        do_lower_case: not used; byte-level BPE keeps text as it is.
-    """
+    """Returns the words of a stretch without white space, after a space, in their case: "don't" -> [" don", "'t"]."""
     text = f" {stretch}"
     return [text[first:last] for first, last in word_spans(text)]
 
@@ -43,11 +38,8 @@ def learn_byte_pair(
     """Learns a tokenizer from the counts of words (`count_words` with `byte_pair_words`).
 
     The tokens are RoBERTa's special tokens, the 256 bytes, and the results of the merges, the most frequent first.
-    Raises `InputError` if `vocab_size` leaves no room for merges.
-
-    Args:
-        is_modern: whether it is for ModernBERT: with BERT's special tokens, and runs of 24 to 2 spaces as the last
-            tokens. Count the words with `modern_byte_pair_words`: the tokenizer normalises texts to NFC.
+    `is_modern` makes it one for ModernBERT, from `modern_byte_pair_words`: with BERT's special tokens, NFC, and runs of
+    24 to 2 spaces as the last tokens. Raises `InputError` if `vocab_size` leaves no room for merges.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 

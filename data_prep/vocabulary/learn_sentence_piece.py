@@ -38,10 +38,8 @@ def learn_sentence_piece(
     """Learns a unigram model from the counts of words (`count_words` with `sentence_piece_words`).
 
     The tokens are <pad> <unk> [CLS] [SEP] [MASK], eight symbols that are always separate tokens, and pieces in the
-    order of their probability. There are fewer than `vocab_size` if the text has too few words.
-
-    Raises:
-        InputError: `vocab_size` is too small for the characters of the text.
+    order of their probability. There are fewer than `vocab_size` if the text has too few words. Raises `InputError` if
+    `vocab_size` is too small for the characters of the text.
 
     Reference: Kudo 2018, "Subword Regularization", section 3.2.
     """

@@ -36,11 +36,10 @@ def count_words(
 
     Args:
         documents: lists of lines, as `corpus.read_documents` yields them.
-        do_lower_case: the second argument of `words_of`.
-        num_processes: the result is the same for any number. With more than one, the calling script needs the usual
-            `if __name__ == "__main__":`.
-        words_of: a module-level function that normalises a stretch of text without white space and splits it into
-            words. By default it does what `WordPieceTokenizer` does before it looks up pieces.
+        num_processes: the result is the same for any number.
+        words_of: a module-level function of a stretch of text without white space and of `do_lower_case`, which
+            normalises the stretch and splits it into words. By default it does what `WordPieceTokenizer` does before it
+            looks up pieces.
 
     Example:
         >>> sorted(count_words([["The fox, the dog."]], do_lower_case=True).items())
@@ -64,15 +63,9 @@ def count_words_of_files(
     show_progress: bool = True,
     **counting: Any,
 ) -> Counter[str]:
-    """Returns how often each word of a text occurs.
+    """Returns how often each word of a text occurs: `count_words` of `corpus.read_documents`, whose arguments it has.
 
-    Args:
-        input_file, text_field, tfds_data_dir: as in `corpus.read_documents`.
-        do_lower_case, **counting: as in `count_words`.
-        show_progress: whether to show a progress bar.
-
-    Raises:
-        InputError: the text cannot be read.
+    Raises `InputError` if the text cannot be read.
     """
     size = input_size(input_file, tfds_data_dir=tfds_data_dir)
     with progress_bar(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as bar:

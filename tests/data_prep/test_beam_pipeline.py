@@ -135,17 +135,17 @@ def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, tex
     from data_prep.pretraining import beam_pipeline
 
     create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", num_shards=6)
-    write_records = beam_pipeline.write_records
+    write_encoded = beam_pipeline.write_encoded
     written = []
 
     def write_four(path, *arguments):
         if len(written) == 4:
             raise OSError("the machine was taken away")
-        file = write_records(path, *arguments)
+        file = write_encoded(path, *arguments)
         written.append(file.name)
         return file
 
-    monkeypatch.setattr(beam_pipeline, "write_records", write_four)
+    monkeypatch.setattr(beam_pipeline, "write_encoded", write_four)
     with pytest.raises(Exception, match="the machine was taken away"):
         beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", num_shards=6)
     assert len(written) == 4
@@ -158,8 +158,8 @@ def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, tex
     written_again = []
     monkeypatch.setattr(
         beam_pipeline,
-        "write_records",
-        lambda path, *arguments: written_again.append(os.path.basename(path)) or write_records(path, *arguments),
+        "write_encoded",
+        lambda path, *arguments: written_again.append(os.path.basename(path)) or write_encoded(path, *arguments),
     )
     beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", num_shards=6)
     assert len(written_again) == 3

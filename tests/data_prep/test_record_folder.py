@@ -61,9 +61,9 @@ def records(tmp_path):
         shards.append(FinishedShard(file, RecordCounts(num_records=5, num_examples=5)))
     folder = RecordFolder(f"{tmp_path}/", {"input_file": ["text.txt"], "options": {"seed": 1}})
     paths = [str(tmp_path / shard.file.name) for shard in shards]
-    summary = PretrainingDataSummary(paths, {"num_tokens": 7}, RecordCounts(10, 10))
     folder.write_progress(shards)
-    folder.finish(summary, shards)
+    summary = folder.finish(paths, {"num_tokens": 7}, shards, RECORD)
+    assert summary == PretrainingDataSummary(paths, {"num_tokens": 7}, RecordCounts(10, 10))
     return folder, summary
 
 
@@ -82,12 +82,13 @@ def test_a_finished_run_is_known_again(tmp_path, records):
 def test_progress_is_read_back_by_the_same_call_only(tmp_path):
     shard = FinishedShard(write_records(tmp_path / "a.tfrecord", BATCHES, RECORD), RecordCounts(5, 5, 1, 15, 15, 0))
     one, two = (RecordFolder(f"{tmp_path}/", {"seed": seed}) for seed in (1, 2))
-    assert one.read_progress(may_replace=False) == {}
+    assert one.read_progress() == {}
     one.write_progress([shard])
-    assert one.read_progress(may_replace=False) == {"a.tfrecord": shard}
+    assert one.read_progress() == {"a.tfrecord": shard}
     with pytest.raises(InputError, match="holds an unfinished run, made with seed=1, not 2. Give the same flags"):
-        two.read_progress(may_replace=False)
-    assert two.read_progress(may_replace=True) == {}
+        two.read_progress()
+    replaces = RecordFolder(f"{tmp_path}/", {"seed": 2}, output_file=[str(tmp_path / "a.tfrecord")])
+    assert replaces.read_progress() == {}
 
 
 def test_verify_finds_what_is_wrong_and_names_every_file(tmp_path, records):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
+from data_prep.pretraining.record_writer import WrittenFile
 from data_prep.pretraining.tfds_metadata import tfds_metadata
 from keras_bert.records import features
 from keras_bert.records.datasets import pretraining_dataset
@@ -36,8 +37,9 @@ def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records",
                         values[feature.name] %= highest.get(feature.name, 1000) + 1
                     start += feature.length
                 writer.write(serialize(values, description))
-    size = sum(os.path.getsize(folder / file_name) for file_name in names)
-    for file_name, content in tfds_metadata(name, description, names, counts, size).items():
+    sizes = [os.path.getsize(folder / file_name) for file_name in names]
+    files = [WrittenFile(*of_file, sha256="") for of_file in zip(names, counts, sizes, strict=True)]
+    for file_name, content in tfds_metadata(name, description, files).items():
         (folder / file_name).write_bytes(content)
     return str(folder)
 
@@ -122,9 +124,4 @@ def test_what_is_written_is_what_tensorflow_datasets_writes(tmp_path):
 )
 def test_names_that_are_not_one_set_of_shards_are_refused(names):
     with pytest.raises(ValueError, match="Expected the names PREFIX-00000-of-00002.tfrecord"):
-        tfds_metadata("name", FEATURES, names, [1] * len(names), 10)
-
-
-def test_a_missing_count_is_refused():
-    with pytest.raises(ValueError, match="Expected 1 counts, one per file. Received: 0"):
-        tfds_metadata("name", FEATURES, ["a-00000-of-00001.tfrecord"], [], 10)
+        tfds_metadata("name", FEATURES, [WrittenFile(name, 1, 10, "") for name in names])

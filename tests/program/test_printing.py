@@ -145,7 +145,7 @@ def test_a_run_is_resumed_with_another_signature(tmp_path):
     folder = [RecordFolder(f"{tmp_path}/", {"input_file": [f"https://host/x?sig={sig}"]}) for sig in ("abc", "123")]
     folder[0].write_progress([])
     assert "abc" not in (tmp_path / "unfinished.json").read_text()
-    assert folder[1].read_progress(may_replace=False) == {}
+    assert folder[1].read_progress() == {}
 
 
 def test_the_page_of_the_server_replaces_the_same_characters():
