@@ -344,14 +344,6 @@ def names_for(family: str) -> list[str]:
     return names if config(family=family).type_vocab_size > 1 else names[:2]
 
 
-# Without the last batch, which is smaller: for it, the step would be traced once more.
-for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
-    SETTINGS[_family] = setting(
-        lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
-        make_data=lambda family=_family: classification_data(names_for(family)).take(STEPS - 1),
-    )
-
-
 def make_devices() -> None:
     """Splits the CPU into four logical devices and hides GPUs. Call it before TensorFlow's first operation."""
     tf.config.set_visible_devices([], "GPU")
@@ -388,8 +380,7 @@ def train(setting: str, layout: str) -> dict:
             remember(model, *memory)
         before = _state(model)
     history = model.fit(make_data(), verbose=0).history
-    # Of a family, the weights are compared only.
-    evaluated = {} if setting in registry.FAMILIES else model.evaluate(make_data(), verbose=0, return_dict=True)
+    evaluated = model.evaluate(make_data(), verbose=0, return_dict=True)
     logs = {name: float(values[-1]) for name, values in history.items()}
     logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
     return {"logs": logs, "before": before, "after": _state(model)}
