@@ -106,7 +106,7 @@ def test_lora_has_few_numbers_to_train():
 def test_a_saved_lora_model_is_an_ordinary_one_with_the_same_answers(tmp_path, format, alpha):
     model = new_model()
     enable_lora(model, rank=2, alpha=alpha, parts=("attention", "feed_forward"))
-    train(model, steps=3)
+    train(model, steps=10)
     model.save_pretrained(tmp_path / "model", format=format)
     loaded = SequenceClassifier.from_pretrained(tmp_path / "model")
     assert not lora_layers(loaded)
