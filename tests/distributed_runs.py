@@ -170,12 +170,6 @@ def schedule():
     return WarmupLinearDecay(2e-3, STEPS, 2)
 
 
-def frozen_pretrainer():
-    model = BertPretrainer(config())
-    freeze(model, embeddings=True)
-    return model
-
-
 class RegularisedTagger(TokenClassifier):
     """Has losses that depend on the weights only: a regulariser, and `add_loss`."""
 
@@ -287,8 +281,6 @@ SETTINGS = {
         pretrainer(),
         lambda: LAMB(WarmupLinearDecay(1e-2, STEPS, 2), global_clipnorm=0.5, use_ema=True, ema_momentum=0.9),
     ),
-    "frozen": setting(frozen_pretrainer),
-    "float64": setting(pretrainer(dtype="float64")),
     "xla": setting(pretrainer(), jit_compile=True),
     "memory": setting(
         pretrainer(family="xlnet"),
@@ -326,14 +318,9 @@ SETTINGS = {
     "deberta_argmax": electra("deberta-v2", temperature=0.0),
     "electra_draws": electra(),
     "dropout": setting(pretrainer(0.3)),
-    "own_clipped": setting(own_model, clipping_adamw, own_data, loss="mse"),
-    "own_frozen": setting(
-        lambda: own_model(lambda encoder: freeze(encoder, whole_encoder=True)), sgd, own_data, loss="mse"
-    ),
     "own_lora": setting(lambda: own_model(lambda encoder: enable_lora(encoder, 2)), sgd, own_data, loss="mse"),
     "own_recomputed": setting(lambda: own_model(recomputed), sgd, own_data, loss="mse"),
     "own_loop": setting(lambda: own_model(model_class=OwnLoop), clipping_adamw, own_data),
-    "classifier": setting(lambda: classifier(lambda model: None), sgd, own_data),
     "classifier_frozen": setting(lambda: classifier(lambda model: freeze(model, whole_encoder=True)), sgd, own_data),
     "classifier_lora": setting(lambda: classifier(lambda model: enable_lora(model, 2)), sgd, own_data),
 }
@@ -342,14 +329,6 @@ SETTINGS = {
 def names_for(family: str) -> list[str]:
     names = ["input_ids", "input_mask", "segment_ids"]
     return names if config(family=family).type_vocab_size > 1 else names[:2]
-
-
-# Without the last batch, which is smaller: for it, the step would be traced once more.
-for _family in registry.FAMILIES.keys() - {"static", "transfo-xl"}:
-    SETTINGS[_family] = setting(
-        lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
-        make_data=lambda family=_family: classification_data(names_for(family)).take(STEPS - 1),
-    )
 
 
 def make_devices() -> None:
@@ -388,8 +367,7 @@ def train(setting: str, layout: str) -> dict:
             remember(model, *memory)
         before = _state(model)
     history = model.fit(make_data(), verbose=0).history
-    # Of a family, the weights are compared only.
-    evaluated = {} if setting in registry.FAMILIES else model.evaluate(make_data(), verbose=0, return_dict=True)
+    evaluated = model.evaluate(make_data(), verbose=0, return_dict=True)
     logs = {name: float(values[-1]) for name, values in history.items()}
     logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
     return {"logs": logs, "before": before, "after": _state(model)}

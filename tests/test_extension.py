@@ -50,7 +50,6 @@ URGENT, CALM = "help the server is down now", "please read this when you have ti
 TEXTS = [URGENT, CALM, "fire now", "lunch menu", "the fire is down", "read the menu"]
 URGENCIES = [0.9, 0.1, 1.0, 0.0, 0.8, 0.2]
 FORMATS = ["saved_model", "litert", "onnx"]
-FAMILIES = ["bert", "distance"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,29 +61,26 @@ def registered():
     del registry.TASKS["UrgencyModel"], registry.FAMILIES["distance"]
 
 
-def config_of(family):
-    values = {"model_type": family} | ({"furthest": 3} if family == "distance" else {})
+def config_of_toys():
+    values = {"model_type": "distance", "furthest": 3}
     return BertConfig.from_dict({**tiny.config(VOCABULARY, dropout=0.0, num_hidden_layers=2).to_dict(), **values})
 
 
 @pytest.fixture(scope="module")
 def trained(registered):
-    """Family -> an `UrgencyModel` that has learned the texts, and its scores before and after."""
-    found = {}
-    for family in FAMILIES:
-        keras.utils.set_random_seed(1)
-        model = UrgencyModel(config_of(family))
-        model.vocabulary = VOCABULARY
-        model.compile(AdamW(5e-3))
-        before = model.evaluate(TEXTS, URGENCIES, verbose=0)
-        model.fit(TEXTS, URGENCIES, epochs=40, batch_size=3, verbose=0)
-        found[family] = model, before, model.evaluate(TEXTS, URGENCIES, verbose=0)
-    return found
+    """An `UrgencyModel` of the toy family that has learned the texts, and its scores before and after."""
+    keras.utils.set_random_seed(1)
+    model = UrgencyModel(config_of_toys())
+    model.vocabulary = VOCABULARY
+    model.compile(AdamW(5e-3))
+    before = model.evaluate(TEXTS, URGENCIES, verbose=0)
+    model.fit(TEXTS, URGENCIES, epochs=40, batch_size=3, verbose=0)
+    return model, before, model.evaluate(TEXTS, URGENCIES, verbose=0)
 
 
-@pytest.fixture(params=FAMILIES)
-def model(request, trained):
-    return trained[request.param][0]
+@pytest.fixture
+def model(trained):
+    return trained[0]
 
 
 def numbers(answers) -> np.ndarray:
@@ -92,9 +88,8 @@ def numbers(answers) -> np.ndarray:
     return np.array([answer.urgency for answer in answers])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_toy_task_learns_from_texts(trained, family):
-    _, before, after = trained[family]
+def test_the_toy_task_learns_from_texts(trained):
+    _, before, after = trained
     assert after["mean_absolute_error"] < 0.5 * before["mean_absolute_error"]
     assert after["within_a_tenth"] > 0.5 > before["within_a_tenth"]
 
@@ -104,12 +99,8 @@ def test_the_weights_of_toys_are_what_their_entries_list(model):
     assert {name: tuple(weight.shape) for name, weight in model_weights(model).items()} == listed
 
 
-@pytest.mark.parametrize(
-    ("family", "way"),
-    [("bert", "model folder"), *(("distance", way) for way in ("model folder", "keras file", "pickle"))],
-)
-def test_a_saved_toy_gives_equal_answers(trained, family, way, tmp_path):
-    model = trained[family][0]
+@pytest.mark.parametrize("way", ["model folder", "keras file", "pickle"])
+def test_a_saved_toy_gives_equal_answers(model, way, tmp_path):
     if way == "model folder":
         model.save_pretrained(tmp_path / "folder")
         again = UrgencyModel.from_pretrained(tmp_path / "folder")
@@ -131,15 +122,15 @@ def test_a_toy_folder_has_a_model_card(model, tmp_path):
     exec(script.replace("path/of/this/folder", str(tmp_path)), {"print": lambda answers: numbers(answers)})
 
 
-def test_a_folder_of_the_toy_task_becomes_its_class_by_the_head_alone(trained, tmp_path):
-    trained["bert"][0].save_pretrained(tmp_path)
+def test_a_folder_of_the_toy_task_becomes_its_class_by_the_head_alone(model, tmp_path):
+    model.save_pretrained(tmp_path)
     checkpoint = read_checkpoint(tmp_path)
     assert checkpoint.heads == ("urgency_head",)
     assert class_for(checkpoint) == (UrgencyModel, {})
 
 
-def test_a_folder_is_read_before_the_classes_of_the_toys_are_imported(trained, tmp_path, monkeypatch):
-    trained["distance"][0].save_pretrained(tmp_path)
+def test_a_folder_is_read_before_the_classes_of_the_toys_are_imported(model, tmp_path, monkeypatch):
+    model.save_pretrained(tmp_path)
     monkeypatch.delitem(sys.modules, "toys.urgency.model")
     monkeypatch.delitem(keras.saving.get_custom_objects(), "toys>UrgencyModel")
     checkpoint = read_checkpoint(tmp_path)
@@ -151,27 +142,26 @@ def test_a_folder_is_read_before_the_classes_of_the_toys_are_imported(trained, t
 
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
-    """Function of a family and a format -> the path of the export, which is written once."""
+    """Function of a format -> the path of the export, which is written once."""
 
     @functools.cache
-    def export(family, format):
-        folder = tmp_path_factory.mktemp("export") / "urgency"
-        return trained[family][0].export_for_serving(folder, format=format)
+    def export(format):
+        return trained[0].export_for_serving(tmp_path_factory.mktemp("export") / "urgency", format=format)
 
     return export
 
 
-@pytest.mark.parametrize(("family", "format"), [("bert", "onnx"), *(("distance", format) for format in FORMATS)])
-def test_an_exported_toy_gives_the_answers_of_the_model(trained, exported, family, format):
-    model, loaded = trained[family][0], serving.load(exported(family, format))
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_exported_toy_gives_the_answers_of_the_model(model, exported, format):
+    loaded = serving.load(exported(format))
     np.testing.assert_allclose(numbers(loaded.predict(TEXTS)), numbers(model.predict(TEXTS, verbose=0)), atol=1e-5)
     expected = model.evaluate(TEXTS, URGENCIES, verbose=0)
     assert loaded.evaluate(TEXTS, URGENCIES) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(trained, exported, format):
-    path = exported("distance", format)
+def test_an_export_of_a_toy_needs_neither_keras_nor_tensorflow(model, exported, format):
+    path = exported(format)
     program = f"""
 import sys
 from keras_bert import registry, serving
@@ -189,11 +179,11 @@ print(answer.urgency, [name for name in ("keras", "tensorflow") if name in sys.m
     assert result.returncode == 0, result.stderr
     urgency, loaded = result.stdout.split(maxsplit=1)
     assert loaded == "[]\n"
-    assert float(urgency) == pytest.approx(trained["distance"][0].predict([URGENT], verbose=0)[0].urgency, abs=1e-5)
+    assert float(urgency) == pytest.approx(model.predict([URGENT], verbose=0)[0].urgency, abs=1e-5)
 
 
-def test_the_development_server_and_a_client_answer(trained, exported):
-    model, folder = trained["distance"][0], pathlib.Path(exported("distance", "saved_model")).parent
+def test_the_development_server_and_a_client_answer(model, exported):
+    folder = pathlib.Path(exported("saved_model")).parent
     expected = numbers(model.predict(TEXTS, verbose=0))
     with background_server({"urgency": serving.load(folder)}, ServerOptions(port=0)) as address:
         url = f"http://127.0.0.1:{address.port}"
@@ -221,10 +211,6 @@ def test_the_toy_family_keeps_the_contract_of_encoders():
     check_encoder(encoder)
 
 
-def test_the_toy_family_has_its_encoder_in_every_task():
-    assert type(SequenceClassifier(config_of("distance"), labels=["calm", "urgent"]).encoder) is DistanceEncoder
-
-
 @pytest.mark.parametrize(
     ("listed", "message"),
     [
@@ -240,7 +226,7 @@ def test_an_entry_that_lists_other_weights_than_the_model_has_is_named(monkeypat
         rows = distance_weights(config)
         return [row if "sharpness" not in row.ours else row._replace(**listed) for row in rows]
 
-    model = make_encoder(config_of("distance"))
+    model = make_encoder(config_of_toys())
     monkeypatch.setattr(distance_entry, "weights", weights)
     with pytest.raises(InputError, match=message + "Correct `weights` in the entry of 'distance'"):
         model.save_pretrained(tmp_path / "model", VOCABULARY)
@@ -276,7 +262,7 @@ def test_long_rows_of_the_toy_family_are_computed_on_jax():
 
 
 def test_the_toy_family_reads_and_writes_folders_of_transformers(tmp_path):
-    model = SequenceClassifier(config_of("distance"), labels=["calm", "urgent"])
+    model = SequenceClassifier(config_of_toys(), labels=["calm", "urgent"])
     model.vocabulary = VOCABULARY
     scatter_weights(model)
     model.save_pretrained(tmp_path, format="huggingface")
@@ -313,7 +299,7 @@ def checked_with_another_bias(model):
 
 
 def write_for_google(model):
-    make_encoder(config_of("distance")).save_pretrained("encoder", VOCABULARY, format="google")
+    make_encoder(config_of_toys()).save_pretrained("encoder", VOCABULARY, format="google")
 
 
 URGENT_BUT = "^the examples: an urgency must be a number from 0 to 1. Received: "
@@ -329,15 +315,15 @@ URGENT_BUT = "^the examples: an urgency must be a number from 0 to 1. Received: 
         (lambda model: registry.Head("stars", weights=list, hugging_face=("A",)), "'stars' lists other weights, so"),
         (write_for_google, "model of the family distance.* Write it with format='keras_bert'"),
         (lambda model: tiny.config(VOCABULARY).replace(model_type="distance"), "needs a DistanceConfig.*a BertConfig"),
-        (lambda model: config_of("distance").replace(hidden_size=0), "hidden_size must be a whole number of at least"),
+        (lambda model: config_of_toys().replace(hidden_size=0), "hidden_size must be a whole number of at least"),
         (
-            lambda model: BertEncoder(config_of("distance")),
+            lambda model: BertEncoder(config_of_toys()),
             "does not compute .* of the family 'distance'. Use Distance",
         ),
         (lambda model: DistanceConfig(vocab_size=20), "model_type must be 'distance'. Received: 'bert'"),
     ],
 )
-def test_what_toys_cannot_use_is_refused(trained, tmp_path, monkeypatch, use, message):
+def test_what_toys_cannot_use_is_refused(model, tmp_path, monkeypatch, use, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
-        use(trained["bert"][0])
+        use(model)

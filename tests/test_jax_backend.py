@@ -35,10 +35,11 @@ from run_scripts import run_classifier
 
 CONFIG = tiny.config(50, dropout=0.0, num_hidden_layers=1)
 
-# Reads weights and records, evaluates, takes two training steps, writes all numbers; then a step with dropout. Other
-# tasks are trained in tests/training/test_jax_commands.py.
+# Reads weights and records, evaluates, takes two training steps, writes all numbers; then a step with dropout; then it
+# answers texts with model folders that TensorFlow has written. Other tasks are trained in
+# tests/training/test_jax_commands.py.
 PROGRAM = """
-import json, sys
+import importlib.util, json, pathlib, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
 from keras_bert.tasks.pretraining.pretrainer import BertPretrainer
@@ -46,7 +47,8 @@ from keras_bert.tasks.classification.model import SequenceClassifier
 from keras_bert.tasks.question_answering.model import SpanClassifier
 
 assert keras.config.backend() == "jax"
-given = dict(np.load(sys.argv[1]))
+folder = pathlib.Path(sys.argv[1])
+given = dict(np.load(folder / "input.npz"))
 config = BertConfig.from_dict(json.loads(str(given["config"])))
 records = {name: array for name, array in given.items() if name in json.loads(str(given["features"]))}
 model = BertPretrainer(config)
@@ -56,12 +58,12 @@ model.compile(optimizer=keras.optimizers.SGD(0.1))
 for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
     results[f"metric:{name}"] = value
 packed = records | {name.removeprefix("packed:"): array for name, array in given.items() if name.startswith("packed:")}
-for name, value in model.evaluate(packed, batch_size=4, verbose=0, return_dict=True).items():
+for name, value in model.evaluate(packed, batch_size=6, verbose=0, return_dict=True).items():
     results[f"packed_metric:{name}"] = value
-model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
+model.fit(records, batch_size=3, epochs=1, shuffle=False, verbose=0)
 for index, weight in enumerate(model.get_weights()):
     results[f"after:{index}"] = weight
-np.savez(sys.argv[2], **results)
+np.savez(folder / "output.npz", **results)
 
 keras.config.set_dtype_policy("mixed_bfloat16")
 classifier = SequenceClassifier(config.replace(hidden_dropout_prob=0.5), ["no", "yes"])
@@ -75,8 +77,23 @@ assert np.isfinite(reader.evaluate(records | labels, verbose=0)[0])
 labels["end_positions"][0] = 9
 assert np.isnan(reader.evaluate(records | labels, verbose=0)[0])
 assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
-classifier.save(sys.argv[3])  # Keras imports TensorFlow here, if it is installed
-assert keras.models.load_model(sys.argv[3]).labels == ("no", "yes")
+classifier.save(folder / "classifier.keras")  # Keras imports TensorFlow here, if it is installed
+assert keras.models.load_model(folder / "classifier.keras").labels == ("no", "yes")
+
+keras.config.set_dtype_policy("float32")
+if importlib.util.find_spec("tensorflow_text"):
+    from keras_bert import BertEncoder, TokenClassifier, sentence_embeddings
+    texts = json.loads((folder / "texts.json").read_text())
+    classifier = SequenceClassifier.from_pretrained(folder / "classifier")
+    tagger = TokenClassifier.from_pretrained(folder / "tagger")
+    encoder = BertEncoder.from_pretrained(folder / "classifier")
+    found = {
+        "probabilities": [list(answer.probabilities.values()) for answer in classifier.predict(texts)],
+        "scores": classifier.evaluate(texts, [0, 1]),
+        "tags": [answer.log_probabilities.tolist() for answer in tagger.predict(texts)],
+        "vectors": sentence_embeddings(encoder, texts).tolist(),
+    }
+    (folder / "answers.json").write_text(json.dumps(found))
 """
 
 
@@ -98,44 +115,62 @@ assert "tensorflow" not in sys.modules
 """
 
 
-@needs_jax
-def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_path):
-    if keras.config.backend() != "tensorflow":
-        pytest.skip("compares with the TensorFlow backend")
+def random_records():
     generator = np.random.default_rng(0)
+    masks = [[1] * 9, [1] * 5 + [0] * 4, [0] * 3 + [1] * 6, [1, 1, 1, 2, 2, 2, 2, 3, 0], [1] * 9, [1] * 9]
+    weights = [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     records = {
         "input_ids": generator.integers(0, 50, (6, 9)),
-        "input_mask": np.array(
-            [[1] * 9, [1] * 5 + [0] * 4, [0] * 3 + [1] * 6, [1, 1, 1, 2, 2, 2, 2, 3, 0]] + [[1] * 9] * 2
-        ),
+        "input_mask": np.array(masks),
         "segment_ids": generator.integers(0, 2, (6, 9)),
         "masked_lm_positions": generator.integers(3, 5, (6, 2)),
         "masked_lm_ids": generator.integers(0, 50, (6, 2)),
-        "masked_lm_weights": np.array(
-            [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [1.0, 1.0]], "float32"
-        ),
         "next_sentence_labels": generator.integers(0, 2, (6, 1)),
     }
-    records = {name: array if array.dtype == "float32" else array.astype("int32") for name, array in records.items()}
+    records = {name: array.astype("int32") for name, array in records.items()}
     packed = {
         "cls_positions": np.array([[0, 0, 0], [0, 0, 0], [3, 0, 0], [0, 3, 7]] + [[0, 0, 0]] * 2, "int32"),
         "next_sentence_labels": generator.integers(0, 2, (6, 3)).astype("int32"),
         "next_sentence_weights": np.array([[1, 0, 0]] * 3 + [[1, 1, 1]] + [[1, 0, 0]] * 2, "float32"),
     }
+    return records | {"masked_lm_weights": np.array(weights, "float32")}, packed
+
+
+TEXTS = ["the fox", "", "a dog and the fox, " * 4]
+
+
+def text_models():
+    keras.utils.set_random_seed(1)
+    models = SequenceClassifier(TEXT_CONFIG, ["no", "yes"]), TokenClassifier(TEXT_CONFIG, ["O", "B-X", "I-X"])
+    for model in models:
+        model.vocabulary = VOCABULARY
+    return models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of `PROGRAM`, after its run."""
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("compares with the TensorFlow backend")
+    path = tmp_path_factory.mktemp("jax")
+    records, packed = random_records()
     model = BertPretrainer(CONFIG)
     scatter_weights(model)
-    weights = {f"weight{index}": weight for index, weight in enumerate(model.get_weights())}
-    np.savez(
-        tmp_path / "input.npz",
-        config=json.dumps(CONFIG.to_dict()),
-        features=json.dumps(list(records)),
-        **weights,
-        **records,
-        **{f"packed:{name}": array for name, array in packed.items()},
-    )
-    output_on_jax(PROGRAM, *(tmp_path / name for name in ("input.npz", "output.npz", "classifier.keras")))
-    theirs = np.load(tmp_path / "output.npz")
+    arrays = {f"weight{index}": weight for index, weight in enumerate(model.get_weights())}
+    arrays |= records | {f"packed:{name}": array for name, array in packed.items()}
+    np.savez(path / "input.npz", config=json.dumps(CONFIG.to_dict()), features=json.dumps(list(records)), **arrays)
+    for name, text_model in zip(("classifier", "tagger"), text_models(), strict=True):
+        text_model.save_pretrained(path / name)
+    (path / "texts.json").write_text(json.dumps([text for text in TEXTS if text]))
+    output_on_jax(PROGRAM, path)
+    return path
 
+
+@needs_jax
+def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(folder):
+    theirs, (records, packed) = np.load(folder / "output.npz"), random_records()
+    model = BertPretrainer(CONFIG)
+    scatter_weights(model)
     starts_with_a_token = records["input_mask"][:, 0] > 0
     logits = model.predict(records, verbose=0)
     for name, rows in (("masked_lm_logits", slice(None)), ("next_sentence_logits", starts_with_a_token)):
@@ -143,11 +178,25 @@ def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_pa
     model.compile(optimizer=keras.optimizers.SGD(0.1))
     for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
         assert theirs[f"metric:{name}"] == pytest.approx(value, rel=1e-5), name
-    for name, value in model.evaluate(records | packed, batch_size=4, verbose=0, return_dict=True).items():
+    for name, value in model.evaluate(records | packed, batch_size=6, verbose=0, return_dict=True).items():
         assert theirs[f"packed_metric:{name}"] == pytest.approx(value, rel=1e-5), name
-    model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
+    model.fit(records, batch_size=3, epochs=1, shuffle=False, verbose=0)
     for index, weight in enumerate(model.get_weights()):
         np.testing.assert_allclose(theirs[f"after:{index}"], weight, atol=1e-5)
+
+
+@needs_jax
+def test_texts_have_the_answers_that_tensorflow_gives(folder):
+    if not (folder / "answers.json").exists():
+        pytest.skip("that Python has no tensorflow-text, which tokenises")
+    found, texts = json.loads((folder / "answers.json").read_text()), [text for text in TEXTS if text]
+    classifier, tagger = text_models()
+    answers = [list(answer.probabilities.values()) for answer in classifier.predict(texts)]
+    np.testing.assert_allclose(found["probabilities"], answers, atol=1e-5)
+    assert found["scores"] == pytest.approx(classifier.evaluate(texts, [0, 1]), abs=1e-5, nan_ok=True)
+    for theirs, ours in zip(found["tags"], tagger.predict(texts), strict=True):
+        np.testing.assert_allclose(theirs, ours.log_probabilities, atol=1e-5)
+    np.testing.assert_allclose(found["vectors"], sentence_embeddings(classifier, texts), atol=1e-5)
 
 
 # Takes jitted steps of LAMB with averaged weights, then gives the weights their averages.
@@ -194,55 +243,6 @@ def test_lamb_its_schedules_and_averaged_weights_are_the_formulas_on_jax_too():
     for name, expected in (("trained", after[-1]), ("averaged", averages)):
         for left, right in zip(found[name], expected, strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-7)
-
-
-TEXTS = ["the fox", "", "a dog and the fox, " * 4]
-# Answers texts with model folders that TensorFlow has written.
-TEXTS_PROGRAM = """
-import importlib.util, json, sys
-if not importlib.util.find_spec("tensorflow_text"):
-    sys.exit(print("{}"))
-import keras
-from keras_bert import BertEncoder, SequenceClassifier, TokenClassifier, sentence_embeddings
-
-assert keras.config.backend() == "jax"
-texts = json.load(sys.stdin)
-folder = sys.argv[1]
-classifier = SequenceClassifier.from_pretrained(f"{folder}/classifier")
-tagger = TokenClassifier.from_pretrained(f"{folder}/tagger")
-encoder = BertEncoder.from_pretrained(f"{folder}/classifier")
-json.dump({
-    "probabilities": [list(answer.probabilities.values()) for answer in classifier.predict(texts)],
-    "scores": classifier.evaluate(texts, [0, 1]),
-    "tags": [answer.log_probabilities.tolist() for answer in tagger.predict(texts)],
-    "vectors": sentence_embeddings(encoder, texts).tolist(),
-}, sys.stdout)
-"""
-
-
-def text_models():
-    keras.utils.set_random_seed(1)
-    models = SequenceClassifier(TEXT_CONFIG, ["no", "yes"]), TokenClassifier(TEXT_CONFIG, ["O", "B-X", "I-X"])
-    for model in models:
-        model.vocabulary = VOCABULARY
-    return models
-
-
-@needs_jax
-def test_texts_have_the_answers_that_tensorflow_gives(tmp_path):
-    texts = [text for text in TEXTS if text]
-    classifier, tagger = text_models()
-    classifier.save_pretrained(tmp_path / "classifier")
-    tagger.save_pretrained(tmp_path / "tagger")
-    found = json.loads(output_on_jax(TEXTS_PROGRAM, tmp_path, input=json.dumps(texts)))
-    if not found:
-        pytest.skip("that Python has no tensorflow-text, which tokenises")
-    answers = [list(answer.probabilities.values()) for answer in classifier.predict(texts)]
-    np.testing.assert_allclose(found["probabilities"], answers, atol=1e-5)
-    assert found["scores"] == pytest.approx(classifier.evaluate(texts, [0, 1]), abs=1e-5, nan_ok=True)
-    for theirs, ours in zip(found["tags"], tagger.predict(texts), strict=True):
-        np.testing.assert_allclose(theirs, ours.log_probabilities, atol=1e-5)
-    np.testing.assert_allclose(found["vectors"], sentence_embeddings(classifier, texts), atol=1e-5)
 
 
 def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tensorflow(monkeypatch):

@@ -43,9 +43,8 @@ def write_folder(folder, recorded, example, **changes):
     write_arrays(folder, {name: weights_of(name, shape) for name, shape in recorded["shapes"].items()})
 
 
-def outputs_of(folder, head, dtype, features):
+def outputs_of(model, head, features):
     """Returns the outputs under the names of transformers."""
-    model = from_pretrained(Encoder if head == "base" else None, folder, dtype=dtype)
     if head == "mlm":
         rows, length = features["input_ids"].shape
         features["masked_lm_positions"] = np.tile(np.arange(length, dtype="int32"), (rows, 1))
@@ -61,11 +60,11 @@ def outputs_of(folder, head, dtype, features):
 def test_a_folder_computes_what_transformers_computed(recorded, tmp_path, example):
     family, head = example.split("/")
     write_folder(tmp_path / "theirs", recorded[example], example)
-    for key in ("outputs", "outputs_left"):
-        ids, mask, segments = inputs(family, key == "outputs_left")
-        features = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
-        for dtype, bound in BOUNDS_OF.get(family, BOUNDS).items():
-            found = outputs_of(tmp_path / "theirs", head, dtype, features)
+    for dtype, bound in BOUNDS_OF.get(family, BOUNDS).items():
+        model = from_pretrained(Encoder if head == "base" else None, tmp_path / "theirs", dtype=dtype)
+        for key in ("outputs", "outputs_left"):
+            ids, mask, segments = inputs(family, key == "outputs_left")
+            found = outputs_of(model, head, {"input_ids": ids, "input_mask": mask, "segment_ids": segments})
             for name, theirs in recorded[example][key].items():
                 ours = np.asarray(found[name], "float64")
                 assert ours.shape == tuple(theirs["shape"])

@@ -121,35 +121,6 @@ def test_a_row_that_begins_a_stream_has_no_memory(eagerly):
     assert abs(losses[0] - losses[2]) > 1e-4
 
 
-class LastLogits:
-    """Leaves the logits of a batch to the next one."""
-
-    variables = ()
-
-    def __init__(self):
-        self.recalled, self.kept = [], None
-
-    def recall(self, data):
-        self.recalled.append(self.kept)
-        return data
-
-    def keep(self, predictions):
-        self.kept = np.asarray(predictions["masked_lm_logits"])
-
-
-def test_a_model_of_any_family_may_leave_something_to_the_next_batch():
-    sizes = {"vocab_size": len(VOCABULARY), "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
-    bert, (batch,) = BertPretrainer(config_of("bert", **sizes)), steps(1)
-    bert.compile(AdamW(1e-3), run_eagerly=True)
-    bert.between_batches = LastLogits()
-    for _ in range(2):
-        bert.train_on_batch(batch)
-    first, second = bert.between_batches.recalled
-    assert first is None
-    assert second.shape == (*batch["masked_lm_positions"].shape, len(VOCABULARY))
-    assert np.abs(bert.between_batches.kept - second).max() > 0  # the model has learnt meanwhile
-
-
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     import tensorflow as tf

@@ -130,12 +130,11 @@ def test_variables_of_the_official_code_compute_the_same_here(tmp_path, name):
         np.testing.assert_array_equal(np.broadcast_to(variables[key].read(), found.shape), found, err_msg=key)
 
 
-@pytest.mark.parametrize(("name", "formats"), [("narrowing", ("huggingface", "google")), ("one_table", ("google",))])
-def test_every_format_keeps_every_number(tmp_path, name, formats):
-    write_golden(tmp_path / "theirs", name)
+def test_every_format_keeps_every_number(tmp_path):
+    write_golden(tmp_path / "theirs", "narrowing")
     expected = TransformerXL.from_pretrained(tmp_path / "theirs")
     convert_checkpoint(tmp_path / "theirs", tmp_path / "ours")
-    for number, format in enumerate(("keras_bert", *formats)):
+    for number, format in enumerate(("keras_bert", "huggingface", "google")):
         convert_checkpoint(tmp_path / "ours", tmp_path / f"{number}", format)
         model = TransformerXL.from_pretrained(tmp_path / f"{number}")
         assert model.config.replace(extra={}) == expected.config.replace(extra={}), format
@@ -178,31 +177,8 @@ def test_published_sizes_have_the_published_number_of_weights(changes, count):
     assert found == encoder_shapes(model.config)
 
 
-def numpy_log_probabilities(vectors, embeddings, softmax, sizes):
-    """Grave et al., 2016, section 4: log p(cluster) + log p(token in the cluster)."""
-
-    def log_softmax(scores):
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-
-    found = []
-    for number in range(len(sizes)):
-        own, shared = softmax.projections[number], embeddings.projections[number]
-        projection = own if own is not None else shared
-        inner = vectors if projection is None else vectors @ np.asarray(projection).T
-        scores = inner @ np.asarray(embeddings.tables[number]).T + np.asarray(softmax.biases[number])
-        if number == 0:
-            others = inner @ np.asarray(softmax.cluster_table).T + np.asarray(softmax.cluster_bias)
-            head = log_softmax(np.concatenate([scores, others], axis=1))
-            found.append(head[:, : sizes[0]])
-        else:
-            found.append(log_softmax(scores) + head[:, sizes[0] + number - 1, None])
-    return np.concatenate(found, axis=1)
-
-
 def test_adaptive_probabilities_sum_to_1_and_losses_are_theirs():
-    sizes, widths = (5, 4, 3), (6, 3, 1)
-    shape = {"sizes": sizes, "widths": widths, "hidden_size": 8}
+    shape = {"sizes": (5, 4, 3), "widths": (6, 3, 1), "hidden_size": 8}
     embeddings = AdaptiveEmbeddings(is_projected=[True, True, True], **shape)
     softmax = AdaptiveSoftmax(is_projected=[True, False, False], **shape)
     draw = np.random.default_rng(0)
@@ -213,15 +189,9 @@ def test_adaptive_probabilities_sum_to_1_and_losses_are_theirs():
     vectors = draw.normal(size=(12, 8)).astype("float32")
     scores = np.asarray(softmax(vectors, embeddings=embeddings))
     np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1, atol=1e-6)
-    expected = numpy_log_probabilities(vectors.astype("float64"), embeddings, softmax, sizes)
-    np.testing.assert_allclose(scores, expected, atol=1e-5)
     for targets in (np.arange(12), np.full(12, 10), np.zeros(12)):  # clusters without a target
         losses = softmax(vectors, embeddings=embeddings, targets=targets.astype("int32"))
         np.testing.assert_allclose(losses, -scores[np.arange(12), targets.astype(int)], atol=1e-5)
-    rows = np.asarray(embeddings(np.arange(12)[None]))[0]
-    for token, (number, row) in {0: (0, 0), 6: (1, 1), 11: (2, 2)}.items():
-        vector = np.asarray(embeddings.tables[number])[row] @ np.asarray(embeddings.projections[number]) * 8**0.5
-        np.testing.assert_allclose(rows[token], vector, atol=1e-5)
 
 
 @pytest.mark.parametrize("clamp_len", [-1, 3])

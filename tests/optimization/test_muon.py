@@ -36,7 +36,7 @@ def made_variables(dtype="float64"):
     return variables
 
 
-def train(optimizer, num_steps=20, dtype="float64"):
+def train(optimizer, num_steps=5, dtype="float64"):
     """Returns the weights after updates with random gradients."""
     variables, draw = made_variables(dtype), np.random.default_rng(1)
     for _ in range(num_steps):

@@ -57,10 +57,10 @@ def part(column, first, stop):
 @pytest.mark.parametrize("name", slow_except(["tags"], TASKS))
 def test_a_validation_split_is_the_last_examples(eagerly, name):
     _, x, y = TASKS[name]
-    split = made(name).fit(x, y, batch_size=8, epochs=2, validation_split=0.3, verbose=0).history
+    split = made(name).fit(x, y, batch_size=11, epochs=1, validation_split=0.3, verbose=0).history
     last = (part(x, 22, 32), y[22:]) if y else x[22:]
     args = (part(x, 0, 22), y[:22]) if y else (x[:22],)
-    given = made(name).fit(*args, batch_size=8, epochs=2, validation_data=last, verbose=0).history
+    given = made(name).fit(*args, batch_size=11, epochs=1, validation_data=last, verbose=0).history
     assert set(split) == set(given) >= {"loss", "val_loss"}
     for key, values in split.items():
         np.testing.assert_allclose(values, given[key], rtol=1e-6, err_msg=key)
@@ -83,7 +83,7 @@ def test_the_split_is_that_of_keras():
 
 
 def test_class_weights_do_not_count_in_the_validation_split(eagerly):
-    options = {"batch_size": 8, "validation_split": 0.25, "verbose": 0}
+    options = {"batch_size": 24, "validation_split": 0.25, "verbose": 0}
     losses = []
     for class_weight in (None, {"negative": 9.0}):
         model = made("classes", compiled=False)
@@ -102,7 +102,7 @@ def test_validation_data_win_over_a_split_as_in_keras(eagerly):
 
 @pytest.mark.parametrize("name", ["classes", pytest.param("masks", marks=pytest.mark.slow)])
 def test_epochs_of_a_few_steps_continue_the_pass(eagerly, name):
-    """Four batches in a pass: three epochs of three updates train on the same batches as one epoch of nine."""
+    """Two batches in a pass: three epochs of one update train on the same batches as one epoch of three."""
     _, x, y = TASKS[name]
 
     class Batches(keras.callbacks.Callback):
@@ -117,9 +117,9 @@ def test_epochs_of_a_few_steps_continue_the_pass(eagerly, name):
             self.seen[-1] += 1
 
     short, whole, batches = made(name), made(name), Batches()
-    short.fit(x, y, batch_size=8, epochs=3, steps_per_epoch=3, callbacks=[batches], verbose=0)
-    assert batches.seen == [3, 3, 3]
-    whole.fit(x, y, batch_size=8, epochs=1, steps_per_epoch=9, verbose=0)
+    short.fit(x, y, batch_size=16, epochs=3, steps_per_epoch=1, callbacks=[batches], verbose=0)
+    assert batches.seen == [1, 1, 1]
+    whole.fit(x, y, batch_size=16, epochs=1, steps_per_epoch=3, verbose=0)
     for left, right in zip(short.weights, whole.weights, strict=True):
         np.testing.assert_array_equal(left, right)
 

@@ -58,6 +58,7 @@ def test_a_text_crosses_at_most_16_files_before_the_first_of_the_layers():
     assert sorted(files[:first]) == sorted(drawn), "docs/design.md draws another road"
 
 
+@pytest.mark.slow  # for jedi; design.md's drawing and its test are the fast siblings
 def test_go_to_definition_follows_predict_from_the_public_class_to_the_blocks():
     found = None
     for call, expected in CALLS.items():

@@ -1,20 +1,16 @@
-"""`TextModel`: its options are declared once, few classes are above a model, and `predict` can be followed."""
+"""`TextModel`: its options are declared once, and few classes are above a model.
 
-import ast
+test_road_of_a_text.py follows `predict`.
+"""
+
 import inspect
-import pathlib
-import sys
-import textwrap
 import typing
 
 import pytest
-from tasks.test_text_fitting import TEXTS, new_model
 
 from keras_bert import CrossEncoder, MaskedLM, SequenceClassifier, SpanClassifier, TextToText, registry
-from keras_bert.models.encoder_base import Encoder
 from keras_bert.tasks.text_model import EvaluateOptions, FitOptions, PredictOptions, TextModel
 
-LIBRARY = str(pathlib.Path(inspect.getfile(registry)).parent)
 MODELS = [registry.imported(path) for path in registry.model_paths()]
 FIRST = ("self", "x", "y", "batch_size")
 
@@ -55,39 +51,3 @@ def test_few_classes_are_above_a_model_and_few_define_a_verb(model):
     assert len(own) - 1 <= 4, own
     for verb in ("compile", "fit", "evaluate", "predict", "make_train_function"):
         assert len([base for base in own if verb in vars(base)]) <= 2, verb
-
-
-def called(code, line: int | None = None) -> set[str]:
-    """The names that a function calls, in the statement at a line: `rows = task.rows(x)` -> {"rows"}; None for all."""
-    lines, first = inspect.getsourcelines(code)
-    calls = [node for node in ast.walk(ast.parse(textwrap.dedent("".join(lines)))) if isinstance(node, ast.Call)]
-    if line is not None:
-        calls = [node for node in calls if node.lineno <= line - first + 1 <= node.end_lineno]
-    return {getattr(node.func, "attr", getattr(node.func, "id", "")) for node in calls}
-
-
-def test_predict_can_be_followed_to_the_encoder(monkeypatch):
-    """Each function calls the next one by its name. The jumps are those of TensorFlow and Keras, and one iterator."""
-    model, stack, vectors_at = new_model(), [], Encoder.vectors_at
-
-    def noted(self, *args, **options):
-        frame = None if stack else sys._getframe(1)
-        while frame is not None:
-            stack.append((frame.f_code, frame.f_lineno))
-            frame = frame.f_back
-        return vectors_at(self, *args, **options)
-
-    monkeypatch.setattr(Encoder, "vectors_at", noted)
-    model.predict(TEXTS[:2], verbose=0)
-    names = [code.co_name for code, _ in stack]
-    steps = stack[: names.index("test_predict_can_be_followed_to_the_encoder")][::-1]
-    is_ours = [code.co_filename.startswith(LIBRARY) and code.co_name != "<lambda>" for code, _ in steps]
-    ours = [step for step, own in zip(steps, is_ours, strict=True) if own]
-    assert len(ours) <= 12
-    assert (ours[0][0].co_name, ours[-1][0].co_name) == ("predict", "call")
-    assert "vectors_at" in called(*ours[-1])
-    for number in range(1, len(steps)):
-        name = steps[number][0].co_name
-        if is_ours[number] and is_ours[number - 1] and name not in called(*steps[number - 1]):
-            assert steps[number][0].co_flags & inspect.CO_GENERATOR, name
-            assert any(name in called(code) for code, _ in steps[:number] if code.co_filename.startswith(LIBRARY))

@@ -6,12 +6,15 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from places import TESTS
+from tiny_models import made_signatures
 
 from keras_bert import BgeM3, MultiVectorEncoder, SentenceEncoder, SparseEncoder
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.program.errors import InputError
-from keras_bert.serving import load
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 FOLDER = TESTS / "adapter_golden" / "bge_m3"
 RECORDED = {name: np.array(values) for name, values in json.loads(FOLDER.with_suffix(".json").read_text()).items()}
@@ -55,13 +58,14 @@ def test_each_head_is_a_model_of_its_own(tmp_path):
     assert len(one_sided.encode_query(TEXTS)[1]) == len(TOKENS[1]) + 1
 
 
-def test_exports_of_both_heads_compute_the_same(tmp_path):
+def test_the_signatures_of_both_heads_compute_the_same():
     sparse, tokens = (model_class.from_pretrained(FOLDER) for model_class in (SparseEncoder, MultiVectorEncoder))
-    loaded = load(sparse.export_for_serving(tmp_path / "sparse"))
-    np.testing.assert_allclose(loaded.encode(TEXTS).toarray(), RECORDED["sparse"], atol=1e-5)
-    loaded = load(tokens.export_for_serving(tmp_path / "tokens"))
-    assert_equal_tokens(loaded.encode_query(TEXTS))
-    found = loaded.signatures["encode_query"](text=np.array(TEXTS))
+    found = made_signatures(sparse, {"top_k": 9})["encode_document"](text=tf.constant(TEXTS))
+    for ids, weights, expected in zip(found["token_ids"], found["weights"], RECORDED["sparse"], strict=True):
+        ids, weights = ids.numpy(), weights.numpy()
+        assert set(ids[ids >= 0]) == set(np.flatnonzero(expected))
+        np.testing.assert_allclose(weights[ids >= 0], expected[ids[ids >= 0]], atol=1e-5)
+    found = made_signatures(tokens, {})["encode_query"](text=tf.constant(TEXTS))
     assert_equal_tokens([vectors[mask > 0] for vectors, mask in zip(found["vectors"], found["mask"], strict=True)])
 
 

@@ -62,8 +62,8 @@ def careful_server(careful_model):
 
 def test_answers_to_any_texts_are_those_of_predict(server, model, careful_server, careful_model):
     # The last two have no token.
-    questions = ["the a b?", "the " * 40, "é?", "x", "\x01", "\u200b \x00"]
-    contexts = ["the fé. " * 60, "a b. c d", "the", "\x00", "the fé", "a b. c d"]
+    questions = ["the a b?", "the " * 20, "é?", "x", "\x01", "\u200b \x00"]
+    contexts = ["the fé. " * 25, "a b. c d", "the", "\x00", "the fé", "a b. c d"]
     for its_server, its_model in ((server, model), (careful_server, careful_model)):
         answers = its_model.predict((questions, contexts))
         assert {answer.has_answer for answer in answers} == {True, False}

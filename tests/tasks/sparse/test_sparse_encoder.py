@@ -184,6 +184,11 @@ def test_similarity_is_the_product_of_vectors():
     np.testing.assert_allclose(model.similarity(queries[1], documents), expected[1:2], rtol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def refusing():
+    return encoder()
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -213,10 +218,10 @@ def test_similarity_is_the_product_of_vectors():
         (lambda model: encoder(max_active_dims=0), "max_active_dims must be a whole number of at least 1. Received: 0"),
     ],
 )
-def test_what_a_model_cannot_do_is_refused(ask, message, tmp_path, monkeypatch):
+def test_what_a_model_cannot_do_is_refused(ask, message, refusing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        ask(encoder())
+        ask(refusing)
 
 
 def test_a_model_needs_a_head_that_knows_the_tokens(tmp_path):

@@ -66,7 +66,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(("length", "stride"), [(12, 3), (8, 1), (8, 4), (7, 5), (9, 7), (10, 100)])
 def test_each_word_has_its_label_in_the_row_with_the_most_context(length, stride):
-    sentences = random_sentences(length + stride)
+    sentences = random_sentences(length + stride, number=20)
     tags = [list(range(len(words))) for words in sentences]  # the label of a word is its number
     rows, counts = tagged_rows(sentences, tags, TOKENIZER, length, 7, stride)
     batch = rows.padded(length)
@@ -114,7 +114,7 @@ def test_a_word_has_the_logits_of_its_window_in_python_and_in_exports(folder):
     length, stride = 8, 3
     model = TokenClassifier.from_pretrained(folder, doc_stride=stride)
     plain = TokenClassifier.from_pretrained(folder)
-    sentences = random_sentences(1, number=20)
+    sentences = random_sentences(1, number=8)
     answers = model.predict(sentences, max_seq_length=length, verbose=0)
     for words, answer in zip(sentences, answers, strict=True):
         lengths = [PIECES[word] for word in words]
