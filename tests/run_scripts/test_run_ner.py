@@ -3,7 +3,6 @@
 import json
 import os
 
-import loaded_commands
 import pytest
 import tiny
 from documented_results import undocumented_keys
@@ -21,10 +20,6 @@ DOCUMENT = (
 )
 
 
-def run(*flags):
-    return loaded_commands.run("run_scripts.run_ner", *flags)
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A data folder, and a config and a vocabulary to train from scratch."""
@@ -36,19 +31,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, done_here):
     """IOB1 columns for training, BIOES lists for evaluation, a test file in two documents."""
     pytest.importorskip("matplotlib")
     output = folder / "out"
-    result = run(
+    printed = done_here(
+        run_ner,
         f"--data_dir={folder}",
         f"--output_dir={output}",
         *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict"],
         *["--train_batch_size=4", "--num_train_epochs=15", "--learning_rate=0.01"],
     )
-    assert result.returncode == 0, result.stderr
-    assert "train.conll: the tags are IOB1 and were converted to BIO." in result.stderr
+    assert "train.conll: the tags are IOB1 and were converted to BIO." in printed.err
     files = ["checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl"]
     files += ["learning_curves.png", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
