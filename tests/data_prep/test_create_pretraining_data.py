@@ -192,8 +192,7 @@ def test_a_single_document_has_random_nexts_and_says_where_they_come_from(tmp_pa
     assert (tmp_path / "a.manifest.json").exists()
 
 
-@pytest.mark.parametrize("sentence_task", ["next_sentence", "sentence_order", "none"])
-@pytest.mark.parametrize("num_documents", [1, 3])
+@pytest.mark.parametrize(("num_documents", "sentence_task"), [(1, "next_sentence"), (3, "sentence_order"), (1, "none")])
 def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
     tmp_path, create, caplog, num_documents, sentence_task
 ):
@@ -483,16 +482,15 @@ def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabular
     assert contents(out) == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zstd"])
-def test_packed_files_hold_the_same_records(tmp_path, create, compression):
+def test_packed_files_hold_the_same_records(tmp_path, create):
     files = {}
-    for name in ("none", compression):
+    for name in ("none", "zstd"):
         summary = create(make_documents(20), output_dir=tmp_path / name, compression=name)
         files[name] = [list(iterate_records(path)) for path in summary.files]
         verify_pretraining_data(output_dir=tmp_path / name)
         # tensorflow_datasets cannot read compressed files.
         assert (tmp_path / name / "dataset_info.json").exists() == (name == "none")
-    assert files["none"] == files[compression]
+    assert files["none"] == files["zstd"]
     sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob("*.tfrecord")) for name in files]
     assert sizes[1] < sizes[0] / 3
 
@@ -504,8 +502,14 @@ def test_names_of_tf_model_garden_are_the_only_difference(create):
     assert garden == [renamed(row, input_ids="input_word_ids", segment_ids="input_type_ids") for row in google]
 
 
-@pytest.mark.parametrize("second", ["two/a.tfrecord", "link/b.tfrecord", "link/../two/b.tfrecord"])
-@pytest.mark.parametrize("first", ["one/a.tfrecord", "link/a.tfrecord"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("one/a.tfrecord", "two/a.tfrecord"),
+        ("link/a.tfrecord", "link/b.tfrecord"),
+        ("one/a.tfrecord", "link/../two/b.tfrecord"),
+    ],
+)
 def test_verify_finds_files_in_two_folders(tmp_path, create, first, second):
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real/deep")

@@ -92,21 +92,3 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, flags, message,
     assert last_line.startswith("error: ")
     assert message in last_line
     assert not (folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("Ada B-PER\nwrote\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
-        ("Ada B-PER\n\nGrace L-PER\nIBM E-ORG\n", "the tags are of several schemes: their first letters are B, E, L"),
-        ("Ada B-PER\nwrote PER\n", "some tags mark entities (B-PER, ...) and others do not: PER"),
-        ("Ada O\nwrote O\n", "a tagger needs words with two different tags or more. Received: O"),
-        ("\n\n", "has no words"),
-    ],
-)
-def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, content, message, refused_here):
-    (tmp_path / "train.conll").write_text(content)
-    printed = refused_here(run_ner, f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}")
-    assert f"error: {tmp_path}/train.conll" in printed.err
-    assert message in printed.err
-    assert not (tmp_path / "out").exists()
