@@ -12,8 +12,6 @@ def write_files(tmp_path):
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         (tmp_path / name).write_text("\n".join(rows) + "\n")
     (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tlabel\ngood\tbad\tyes\n")
-    (tmp_path / "ragged.tsv").write_text("text\tlabel\ngood\tyes\nbad\n")
-    (tmp_path / "empty.csv").write_text("text,label\n ,yes\n")
     (tmp_path / "one.jsonl").write_text('{"sentence": "good", "label": "yes"}\n' * 2)
     return tmp_path
 

@@ -13,8 +13,7 @@ DIES = "import os\n\ndef test_before(): pass\n\ndef test_dies(): os._exit(1)\n\n
 PASSES = "import time\n\ndef test_a(): time.sleep(0.05)\n\ndef test_b(): time.sleep(0.05)\n"
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
-@pytest.mark.parametrize("dies", ["test_1.py", "test_8.py"])
+@pytest.mark.parametrize(("dies", "num_workers"), [("test_1.py", 2), ("test_8.py", 1)])
 def test_a_dead_process_fails_one_test_and_the_others_run(tmp_path, dies, num_workers):
     for number in range(9):
         (tmp_path / f"test_{number}.py").write_text(DIES if dies == f"test_{number}.py" else PASSES)

@@ -8,11 +8,9 @@ from tiny_checkpoints import CONFIG, assert_same_tensors, change_json, random_ch
 from keras_bert import registry
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import what_instead
-from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.program.errors import InputError
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:53aa5117\nsize 90868376\n"
@@ -109,35 +107,6 @@ def test_missing_and_renamed_tensors_are_named(hugging_face, name, other, messag
     rewrite(hugging_face, change)
     with pytest.raises(InputError, match=message):
         read_checkpoint(hugging_face)
-
-
-def test_renamed_variables_of_tensorflow_and_of_a_model_folder_are_missing(tmp_path):
-    import h5py
-
-    write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
-    prefix = str(tmp_path / "google" / "bert_model.ckpt")
-    stored = {
-        name.replace("self/query", "self/q"): StoredTensor.of(tensor.read())
-        for name, tensor in read_tensorflow_checkpoint(prefix).items()
-    }
-    write_tensorflow_checkpoint(prefix, stored)
-    write_checkpoint(random_checkpoint(), tmp_path / "ours", "keras_bert")
-    with h5py.File(tmp_path / "ours" / "model.weights.h5", "a") as file:
-        (query,) = [name for name in _datasets(file) if name.endswith("transformer_block/attention/query/vars/0")]
-        file.move(query, query.replace("query", "q"))
-    with pytest.raises(InputError, match="4 of .* are missing: encoder/layer_0/attention/query/kernel, "):
-        convert_checkpoint(tmp_path / "google", tmp_path / "output", "huggingface")
-    with pytest.raises(InputError, match="1 of .* are missing: encoder/layer_0/attention/query/kernel. "):
-        convert_checkpoint(tmp_path / "ours", tmp_path / "output", "huggingface")
-    assert not (tmp_path / "output").exists()
-
-
-def _datasets(file):
-    import h5py
-
-    names = []
-    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-    return names
 
 
 OTHER_CONFIGS = [

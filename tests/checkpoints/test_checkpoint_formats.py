@@ -133,9 +133,15 @@ def test_weights_without_a_pooler_stay_without_one(tmp_path, capsys):
     ) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classifier", "tagger", "span", "choice"])
-@pytest.mark.parametrize("format", FORMATS)
-def test_a_model_saves_itself_in_every_format(format, kind, tmp_path):
+# The bytes of every kind in every format are compared above.
+@pytest.mark.parametrize(
+    ("kind", "format"),
+    [
+        *(("classifier", format) for format in FORMATS),
+        *zip(["pretrainer", "masked_lm", "tagger", "span", "choice"], itertools.cycle(FORMATS), strict=False),
+    ],
+)
+def test_a_model_saves_itself_in_every_format(kind, format, tmp_path):
     _, labels, model_class = HEADS[kind]
     model = model_class(CONFIG, **({"labels": labels} if labels else {}))
     scatter_weights(model)

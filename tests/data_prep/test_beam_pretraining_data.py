@@ -15,6 +15,7 @@ import tiny
 from places import PROJECT
 from small_corpora import contents
 
+from data_prep import beam_pretraining_data as command
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -56,27 +57,20 @@ def test_the_commands_about_tables_say_what_beam_cannot_do(refused_here, text, t
         (f"--output_dir={tmp_path / 'a'}", "Beam does not accept --runner=R" if HAS_BEAM else "needs Apache Beam"),
     ]
     for output, message, *others in cases:
-        for command in (embed_sentences, predict_table):
-            assert message in refused_here(command, *flags, output, *others, "--", "--runner=R").err
+        for about_tables in (embed_sentences, predict_table):
+            assert message in refused_here(about_tables, *flags, output, *others, "--", "--runner=R").err
     assert not (tmp_path / "a").exists()
 
 
-def test_the_command_passes_on_all_its_flags(vocab_file, text):
+def test_the_command_passes_on_all_its_flags(vocab_file, text, done_here, monkeypatch):
     flags = [f"--input_file={text}", f"--vocab_file={vocab_file}", "--output_dir=records", "--num_shards=2"]
     flags += ["--dupe_factor=3", "--max_seq_length=64", "--masked_lm_prob=0.2", "--random_seed=7", "--", "--runner=R"]
-    code = f"""
-import sys
-from data_prep import beam_pretraining_data as command
-command.beam_pretraining_data = lambda **arguments: arguments
-sys.argv[1:] = {flags!r}
-command.command()
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(command, "beam_pretraining_data", lambda **arguments: arguments)
+    printed = done_here(command, *flags).out
     for given in ("'output_dir': 'records'", "'num_shards': 2", "'beam_options': ['--runner=R']"):
-        assert given in done.stdout
+        assert given in printed
     for given in ("dupe_factor=3", "max_seq_length=64", "masked_lm_prob=0.2", "random_seed=7"):
-        assert given in done.stdout
+        assert given in printed
 
 
 def beam_python():

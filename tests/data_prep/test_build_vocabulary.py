@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from data_prep import build_vocabulary as command
 from data_prep.build_vocabulary import build_vocabulary
 from data_prep.text.corpus import read_documents
 from data_prep.vocabulary import word_counts
@@ -115,7 +116,7 @@ def test_the_command_writes_the_same_bytes_whatever_the_hash_seed_threads_and_pr
     lines = [line for document in read_documents(str(shared_data("corpus"))) for line in document][:1000]
     (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
     written = set()
-    for seed, threads, processes in [("1", "1", "1"), ("2", "2", "1"), ("3", "2", "2")]:
+    for seed, threads, processes in [("1", "1", "1"), ("2", "2", "2")]:
         output = tmp_path / f"vocab{seed}.txt"
         flags = [f"--input_file={tmp_path}/text.txt", f"--output_file={output}", "--vocab_size=3000"]
         result = run(*flags, f"--num_processes={processes}", PYTHONHASHSEED=seed, RAYON_NUM_THREADS=threads)
@@ -183,7 +184,7 @@ def test_the_size_may_be_that_of_the_characters(tmp_path):
     assert len(build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "vocab.txt", vocab_size=109).vocabulary) == 109
 
 
-def test_bad_input_to_the_command_is_one_line(tmp_path):
-    result = run(f"--input_file={tmp_path}/no.txt", f"--output_file={tmp_path}/vocab.txt")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.splitlines()[-1] == f"error: There is no file or folder {tmp_path}/no.txt."
+def test_bad_input_to_the_command_is_one_line(tmp_path, refused_here):
+    printed = refused_here(command, f"--input_file={tmp_path}/no.txt", f"--output_file={tmp_path}/vocab.txt")
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == f"error: There is no file or folder {tmp_path}/no.txt."

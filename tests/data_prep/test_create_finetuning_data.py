@@ -323,7 +323,6 @@ TWO_CHOICES = {"choice_columns": ("a", "b")}
 LONG_QUESTIONS = {"max_seq_length": 10, "max_query_length": 8}
 # Task, files, options, what the message names.
 BAD_INPUT = [
-    ("classification", {"train_tsv": "text\tlabel\nx\n"}, {}, "line 2 has 1 columns, but 2 are expected"),
     ("classification", {"train_tsv": "text\tlabel\nx\ty\n"}, {}, "two labels or more. Received: ..y..."),
     ("classification", {"dev_tsv": "text\tlabel\nx\tmaybe\n"}, {}, "'maybe' of example 1 is unknown"),
     ("classification", {}, {"labels": ("yes", "so")}, "train.tsv: the label 'no' of example 2"),

@@ -55,10 +55,6 @@ def test_two_short_documents_can_be_checked_by_hand():
     assert all(len(draw([[4, 2], [3]], 11, seed)) == 2 for seed in range(20))
 
 
-def test_a_sentence_that_fits_nowhere_is_cut_into_pieces():
-    assert draw([[2, 15, 1]], 8) == [[(0, 2)], [(2, 6)], [(8, 6)], [(14, 4)]]
-
-
 @pytest.mark.parametrize("max_seq_length", [8, 33, 128])
 def test_sequences_are_those_of_the_written_algorithm(max_seq_length):
     rng = np.random.Generator(np.random.PCG64(1))

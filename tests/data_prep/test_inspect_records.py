@@ -1,23 +1,17 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
-import loaded_commands
 import pytest
 from example_records import GARDEN, PACKED, PAIR, VOCABULARY, example, pretraining_example, write_records
 
+from data_prep import inspect_records
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.inspect_records import count_records, shown_records, vocabulary_of_records
 from data_prep.inspection.record_counts import RecordCounts
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
-
-
-def run(*arguments):
-    return loaded_commands.run("data_prep.inspect_records", *arguments)
 
 
 def count(folder, *records, vocabulary=VOCABULARY):
@@ -186,38 +180,26 @@ def test_a_record_that_is_no_example_is_shown_as_such(tmp_path):
     assert "[MASK](brown)" in second
 
 
-def test_the_command_shows_records_and_counts(records):
-    done = run(f"--input_file={records}", "--num_examples=2")
-    assert done.returncode == 0, done.stderr
-    assert f"vocabulary: {records.parent}\n" in done.stdout
-    assert done.stdout.count(": record ") == 2
-    assert "[MASK](" in done.stdout
-    assert count_records(paths_in(records), VOCABULARY)[0].text() in done.stdout
-    assert "reading: 100%" in done.stderr
+def test_the_command_shows_records_and_counts(records, done_here):
+    printed = done_here(inspect_records, f"--input_file={records}", "--num_examples=2")
+    assert f"vocabulary: {records.parent}\n" in printed.out
+    assert printed.out.count(": record ") == 2
+    assert "[MASK](" in printed.out
+    assert count_records(paths_in(records), VOCABULARY)[0].text() in printed.out
+    assert "reading: 100%" in printed.err
 
 
-def test_the_command_ends_with_1_and_one_line_when_a_file_is_damaged(records, tmp_path):
+def test_the_command_ends_with_1_and_one_line_when_a_file_is_damaged(records, tmp_path, refused_here):
     for path in records.glob("*.tfrecord"):
         shutil.copy(path, tmp_path)
     damaged = paths_in(tmp_path)[1]
     with open(damaged, "r+b") as file:
         file.seek(4000)
         file.write(b"other")
-    done = run(f"--input_file={tmp_path}", "--num_examples=1")
-    assert done.returncode == 1
-    assert "tokens to predict" in done.stdout
-    assert done.stderr.splitlines()[-1].startswith(f"error: {damaged}: record ")
-    assert "is damaged" in done.stderr
-
-
-def test_a_name_that_matches_nothing_is_reported_without_tensorflow():
-    """Its import takes many seconds on a cold disk."""
-    code = (
-        "import sys; from keras_bert.records.files import list_records\n"
-        "try: list_records('none')\nexcept ValueError as error: print(error, 'tensorflow' in sys.modules)"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert output == "No file matches none. Check the name. False\n"
+    printed = refused_here(inspect_records, f"--input_file={tmp_path}", "--num_examples=1")
+    assert "tokens to predict" in printed.out
+    assert printed.err.splitlines()[-1].startswith(f"error: {damaged}: record ")
+    assert "is damaged" in printed.err
 
 
 OTHER_VOCABULARY = Vocabulary([*VOCABULARY.tokens, "more"])

@@ -34,10 +34,6 @@ def test_json_lines_may_have_numbers_as_labels(write):
     assert columns_of(read_labelled_text(path)) == (["Yes", "No"], None, ["1", "0"])
 
 
-def test_packed_files_are_read(write):
-    assert read_labelled_text(write("a.tsv.gz", gzip.compress(b"text\tlabel\nYes\tgood\n"))).texts == ["Yes"]
-
-
 def test_columns_can_be_numbers_in_files_without_a_header(write):
     path = write("a.tsv", "x\t1\tYes\tOh yes\nx\t0\tNo\tOh no\n")
     for columns in ((2, 3, 1), ("2", "3", "1")):

@@ -56,21 +56,6 @@ def test_options_out_of_range_or_in_contradiction_are_refused(changes, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("max_seq_length", (8,)),
-        *((name, (1,)) for name in ("max_predictions_per_seq", "dupe_factor", "max_sequences_per_row")),
-        *((name, (0,)) for name in ("random_seed", "max_ngram_size", "reuse_len", "perm_size", "num_streams")),
-        *((name, (1.0,)) for name in ("masked_lm_prob", "ngram_geometric_p")),
-        ("short_seq_prob", (0.0, 1.0)),
-    ],
-)
-def test_options_may_have_their_bounds(name, values):
-    for value in values:
-        assert getattr(PretrainingOptions(**{name: value}), name) == value
-
-
-@pytest.mark.parametrize(
     "changes",
     [
         {},

@@ -69,13 +69,6 @@ def test_short_targets_are_all_the_lengths_from_two_to_the_room(monkeypatch):
     assert np.bincount(targets, minlength=6)[2:] == pytest.approx([100] * 4, abs=45)  # five standard deviations
 
 
-def test_a_pair_has_at_most_the_room_and_no_empty_segment():
-    pairs = draw(random_documents(seed=2), max_seq_length=20, short_seq_prob=0.3)
-    assert (pairs.first_lengths >= 1).all()
-    assert (pairs.second_lengths >= 1).all()
-    assert (pairs.first_lengths + pairs.second_lengths).max() == 17
-
-
 def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
     documents = random_documents(seed=3, num_documents=5)
     ends = np.cumsum([sum(document) for document in documents])
@@ -89,15 +82,6 @@ def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
         # No segment crosses the end of its document.
         assert (pairs.first_starts + pairs.first_lengths <= ends[first]).all()
         assert (pairs.second_starts + pairs.second_lengths <= ends[second]).all()
-
-
-def test_half_of_the_pairs_are_random_nexts():
-    # Two sentences that fill one chunk: every document gives one pair from its first chunk.
-    pairs = draw([[14, 15]] * 20_000, max_seq_length=32)
-    from_the_first = pairs.first_starts % 29 == 0
-    # Six standard deviations of a fair coin.
-    assert from_the_first.sum() == 20_000
-    assert abs(pairs.labels[from_the_first].sum() - 10_000) < 6 * (20_000 * 0.25) ** 0.5
 
 
 def test_random_nexts_come_from_every_other_document_alike():

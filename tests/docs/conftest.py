@@ -3,11 +3,14 @@
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
+import tiny
 from places import PROJECT
+from recorded_folders import TENSORFLOW_CLASSES, recorded_folder
 
 
 @pytest.fixture
@@ -37,3 +40,13 @@ def pasted(tmp_path):
         return process.stdout
 
     return run
+
+
+@pytest.fixture
+def my_model(tmp_path, monkeypatch):
+    """The name of a folder with `tf_model.h5` and a vocabulary, in the current folder."""
+    shutil.copytree(recorded_folder("BertForPreTraining", archive=TENSORFLOW_CLASSES), tmp_path / "my_model")
+    words = ["a", "lovely", "dull", "film", *(f"[unused{number}]" for number in range(31))]
+    tiny.vocabulary(*words).save(tmp_path / "my_model" / "vocab.txt")
+    monkeypatch.chdir(tmp_path)
+    return "my_model"

@@ -1,29 +1,16 @@
 """The page for people who trained with transformers' TensorFlow classes: its scripts run on a folder of theirs."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
 from places import DOCS
-from recorded_folders import TENSORFLOW_CLASSES, recorded_folder
 
 import keras_bert
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.registry import families
 
 PAGE = (DOCS / "from_tf_bert.md").read_text("utf-8")
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "lovely", "dull", "film"]
-
-
-@pytest.fixture
-def my_model(tmp_path, monkeypatch):
-    """The name of a folder with `tf_model.h5` and a vocabulary."""
-    shutil.copytree(recorded_folder("BertForPreTraining", archive=TENSORFLOW_CLASSES), tmp_path / "my_model")
-    tokens = [*WORDS, *(f"[unused{number}]" for number in range(40 - len(WORDS)))]
-    (tmp_path / "my_model" / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    monkeypatch.chdir(tmp_path)
-    return "my_model"
 
 
 def test_the_scripts_run_one_after_the_other(eagerly, my_model, capsys):

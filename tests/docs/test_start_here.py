@@ -1,14 +1,12 @@
 """docs/start_here.md is correct: each of its paths runs as it stands, in an empty folder, and ends with an answer."""
 
 import re
-import shutil
 import socket
 
 import h5py
 import numpy as np
 import pytest
 from places import DOCS
-from recorded_folders import TENSORFLOW_CLASSES, recorded_folder
 
 PAGE = (DOCS / "start_here.md").read_text("utf-8")
 PATHS = dict(re.findall(r"^## (.+?)\n(?:(?!^## ).)*?```(?:python|bash)\n(.*?)```", PAGE, re.S | re.M))
@@ -45,20 +43,16 @@ def test_a_path_leads_to_an_answer(path, pasted):
     assert re.search(ANSWERS[path], pasted(script.replace("8501", str(port)), "bash"))
 
 
-def test_a_file_of_tensorflow_becomes_an_answer(eagerly, tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "my_model"
-    shutil.copytree(recorded_folder("BertForPreTraining", archive=TENSORFLOW_CLASSES), folder)
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "lovely", "dull", "film"]
-    tokens = [*words, *map("[unused{}]".format, range(31))]
-    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+def test_a_file_of_tensorflow_becomes_an_answer(eagerly, my_model, tmp_path, capsys):
     theirs, ours = "nsp___cls/tf_bert_for_pre_training/nsp___cls/seq_relationship", "classifier/x/classifier"
-    with h5py.File(folder / "tf_model.h5", "a") as file:  # its head of next sentences becomes that of a classifier
+    with h5py.File(
+        tmp_path / my_model / "tf_model.h5", "a"
+    ) as file:  # its head of next sentences becomes that of a classifier
         for name in ("kernel:0", "bias:0"):
             file.copy(f"{theirs}/{name}", f"{ours}/{name}")
         file["classifier"].attrs["weight_names"] = ["x/classifier/kernel:0", "x/classifier/bias:0"]
         file.attrs["layer_names"] = ["bert", "classifier"]
         bias = file[f"{ours}/bias:0"][:]
-    monkeypatch.chdir(tmp_path)
     exec(compile(PATHS["A TFBert file"], "start_here.md", "exec"), names := {})
     np.testing.assert_array_equal(names["model"].classifier.bias, bias)
     assert len(re.findall(rf"^\w+ {NUMBER}$", capsys.readouterr().out, re.M)) == 2

@@ -27,13 +27,6 @@ def test_scores_equal_those_of_bm25s(index):
     )
 
 
-def test_postings_of_sparse_rows_rank_documents_by_their_products():
-    documents, queries = csr_array([[1.0, 0, 2], [0, 3, 0], [5, 0, 1]]), csr_array([[0.0, 0, 1], [2, 1, 0]])
-    numbers, scores = Postings.of_rows(documents).nearest(queries, top_k=2)
-    np.testing.assert_array_equal(numbers, [[0, 2], [2, 1]])
-    np.testing.assert_array_equal(scores, [[2, 1], [10, 3]])
-
-
 def test_hits_have_ids_and_texts_without_a_word_of_the_query_are_not_found(index):
     score = pytest.approx(index.nearest("monday", 1)[1].item())
     assert index.search(["MONDAY", "nothing known"]) == [[WordHit(2, "stocks", score)], []]
@@ -149,7 +142,9 @@ def test_what_cannot_be_indexed_is_refused(texts, options, message):
 
 
 def test_sparse_vectors_are_searched_as_words_are():
-    documents = csr_array(np.float32([[0, 2, 0], [1, 1, 0], [0, 0, 3], [0, 2, 0]]))
-    numbers, scores = Postings.of_rows(documents).nearest(csr_array(np.float32([[1, 1, 0], [0, 0, 0]])), top_k=9)
-    assert numbers.tolist() == [[0, 1, 3, -1], [-1, -1, -1, -1]]
-    assert scores.tolist() == [[2, 2, 2, 0], [0, 0, 0, 0]]
+    documents = Postings.of_rows(csr_array(np.float32([[0, 2, 0], [1, 1, 0], [0, 0, 3], [0, 2, 0], [0, 5, 0]])))
+    queries = csr_array(np.float32([[1, 1, 0], [0, 0, 0]]))
+    numbers, scores = documents.nearest(queries, top_k=9)
+    assert numbers.tolist() == [[4, 0, 1, 3, -1], [-1] * 5]
+    assert scores.tolist() == [[5, 2, 2, 2, 0], [0] * 5]
+    assert documents.nearest(queries, top_k=2)[0].tolist() == [[4, 0], [-1, -1]]

@@ -45,23 +45,34 @@ if __name__ == "__main__":
 '''
 
 
-def run(tmp_path, *arguments, program=PROGRAM, as_console_script=False):
-    (tmp_path / "greet.py").write_text(program)
-    command = [sys.executable, str(tmp_path / "greet.py")]
-    if as_console_script:
-        lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})", "import greet", "greet.command()"]
-        (tmp_path / "greet-script").write_text("\n".join(lines))
-        command = [sys.executable, str(tmp_path / "greet-script")]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True)
+def start(tmp_path, *arguments):
+    (tmp_path / "greet.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "greet.py"), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return result.returncode, result.stdout, result.stderr
 
 
-@pytest.mark.parametrize("as_console_script", [False, True])
-def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path, as_console_script):
-    result = run(tmp_path, "--help", as_console_script=as_console_script)
-    assert result.returncode == 0
-    assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
-    assert "--name\n      Whom to greet." in result.stdout
-    assert "--times (default: 1)" in result.stdout
+@pytest.fixture
+def greet(tmp_path, monkeypatch, run_here):
+    """Runs the command `greet` in this process, as a console script does -> exit code, output, errors."""
+
+    def run(*arguments, program=PROGRAM):
+        (tmp_path / "greet.py").write_text(program)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "greet", raising=False)
+        code, printed = run_here(importlib.import_module("greet"), *arguments)
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path, greet):
+    code, out, _ = greet("--help")
+    assert code == 0
+    assert out.startswith("Greets somebody.\n\nFlags:\n")
+    assert "--name\n      Whom to greet." in out
+    assert "--times (default: 1)" in out
+    assert start(tmp_path, "--help") == (0, out, "")
 
 
 def test_help_leaves_the_signals_of_its_process_as_they_were(run_here):
@@ -82,9 +93,8 @@ def test_help_leaves_the_signals_of_its_process_as_they_were(run_here):
         ("stop", (130, "", "error: stopped by Ctrl-C\n")),
     ],
 )
-def test_a_command_says_hello_or_one_line_of_error(tmp_path, name, expected):
-    result = run(tmp_path, f"--name={name}")
-    assert (result.returncode, result.stdout, result.stderr) == expected
+def test_a_command_says_hello_or_one_line_of_error(greet, name, expected):
+    assert greet(f"--name={name}") == expected
 
 
 @pytest.mark.parametrize(
@@ -123,11 +133,11 @@ def test_a_package_of_the_backend_that_is_missing_is_one_line(backend, missing, 
         ("--name=Ada -- --runner=x", "Unexpected argument '--runner=x'"),
     ],
 )
-def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path, arguments, message):
-    result = run(tmp_path, *arguments.split())
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("error: ")
-    assert message in result.stderr
+def test_wrong_flags_are_one_line_and_exit_code_2(greet, arguments, message):
+    code, _, error = greet(*arguments.split())
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("error: ")
+    assert message in error
 
 
 def test_a_flag_that_went_is_one_line_that_says_what_to_do(run_here, monkeypatch):
@@ -147,10 +157,10 @@ def test_the_flags_that_went_are_of_commands_that_exist(run_here):
 
 def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os; os.write(2, b'a library is missing'); raise ImportError")
-    result = run(tmp_path, "--name=tensorflow")
-    assert result.returncode == 1
-    assert "a library is missing" in result.stderr
-    assert "ImportError" in result.stderr
+    code, _, error = start(tmp_path, "--name=tensorflow")
+    assert code == 1
+    assert "a library is missing" in error
+    assert "ImportError" in error
 
 
 @pytest.mark.parametrize(
@@ -161,11 +171,11 @@ def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):
         ("--name=Ada stray -- --runner=x", 2, "", "Unexpected argument 'stray'"),
     ],
 )
-def test_arguments_after_two_dashes_are_passed_on_if_requested(tmp_path, arguments, code, out, error):
+def test_arguments_after_two_dashes_are_passed_on_if_requested(greet, arguments, code, out, error):
     program = PROGRAM.replace("def main():", "def main(others):\n    print(others)")
     program = program.replace("define_flags)", "define_flags, passes_on=True)")
-    result = run(tmp_path, *arguments.split(), program=program)
-    assert (result.returncode, result.stdout, error in result.stderr) == (code, out, True)
+    found_code, found_out, found_error = greet(*arguments.split(), program=program)
+    assert (found_code, found_out, error in found_error) == (code, out, True)
 
 
 SEARCH = "--init_checkpoint=c --index_dir=i"

@@ -1,5 +1,6 @@
 """Files from strangers: reading is bounded by their size, and names and links in them do not lead out of the folder."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -208,18 +209,18 @@ def write_hostile(folder, case) -> int:
     return sum(sizes)
 
 
+# Refusing these takes a few times the memory of the file; one case for each way to read.
+MEASURED = {"equal merges", "empty lists", "lines of vocab.txt", "settings", "a long piece"}
+
+
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_tokenizer_that_would_grow_in_memory_is_refused(tmp_path, case):
-    write_hostile(tmp_path, case)
-    with pytest.raises(InputError, match=HOSTILE[case][1]):
-        find_vocabulary(tmp_path)
-
-
-@pytest.mark.parametrize("case", ["equal merges", "empty lists", "lines of vocab.txt", "settings", "a long piece"])
-def test_refusing_takes_a_few_times_the_memory_of_the_file(tmp_path, case):
     size = write_hostile(tmp_path, case)
-    with memory_below(5 * size + 20_000_000), pytest.raises(InputError):
-        find_vocabulary(tmp_path)
+    with contextlib.ExitStack() as measured:
+        if case in MEASURED:
+            measured.enter_context(memory_below(5 * size + 20_000_000))
+        with pytest.raises(InputError, match=HOSTILE[case][1]):
+            find_vocabulary(tmp_path)
 
 
 def test_many_special_tokens_beside_many_added_ones_are_read_in_linear_time(tmp_path):

@@ -3,7 +3,6 @@
 import os
 import sys
 
-import loaded_commands
 import pytest
 from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
 
@@ -13,28 +12,26 @@ from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.verification import verify
 from keras_bert.encoders.bert.encoder import BertEncoder
 from keras_bert.program.errors import InputError
+from run_scripts import convert_checkpoint as command
 
 
-def test_the_command_converts_and_verifies(tmp_path):
+def test_the_command_converts_and_verifies(tmp_path, done_here):
     checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
     write_checkpoint(checkpoint, tmp_path / "google", "google")
     (tmp_path / "new.txt").write_text("quickest\n\nzebra\n")
     flags = [f"--input={tmp_path / 'google'}", f"--output={tmp_path / 'hf'}", "--format=huggingface", "--verify"]
     flags += ["--max_position_embeddings=20", f"--new_tokens_file={tmp_path / 'new.txt'}"]
-    result = loaded_commands.run("run_scripts.convert_checkpoint", *flags)
-    assert result.returncode == 0, result.stderr
-    assert f"{tmp_path / 'hf'} (huggingface) from {tmp_path / 'google'} (Google TensorFlow 1): encoder" in result.stdout
-    assert "both by keras_bert: largest difference of sequence_output 0.0e+00, pooled_output 0.0e+00" in result.stdout
+    printed = done_here(command, *flags).out
+    assert f"{tmp_path / 'hf'} (huggingface) from {tmp_path / 'google'} (Google TensorFlow 1): encoder" in printed
+    assert "both by keras_bert: largest difference of sequence_output 0.0e+00, pooled_output 0.0e+00" in printed
     converted = read_checkpoint(tmp_path / "hf")
     assert converted.config.max_position_embeddings == 20
     assert converted.vocabulary.tokens == (*VOCABULARY.tokens, "quickest", "zebra")
 
 
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path, refused_here):
     files = f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'output'}"
-    result = loaded_commands.run("run_scripts.convert_checkpoint", *files)
-    assert result.returncode == 1
-    assert result.stderr == f"error: {tmp_path / 'nowhere'}: there is no such folder.\n"
+    assert refused_here(command, *files).err == f"error: {tmp_path / 'nowhere'}: there is no such folder.\n"
     assert list(tmp_path.iterdir()) == []
 
 

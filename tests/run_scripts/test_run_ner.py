@@ -3,7 +3,6 @@
 import json
 import os
 
-import loaded_commands
 import pytest
 import tiny
 from documented_results import undocumented_keys
@@ -21,10 +20,6 @@ DOCUMENT = (
 )
 
 
-def run(*flags):
-    return loaded_commands.run("run_scripts.run_ner", *flags)
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A data folder, and a config and a vocabulary to train from scratch."""
@@ -36,19 +31,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder, done_here):
     """IOB1 columns for training, BIOES lists for evaluation, a test file in two documents."""
     pytest.importorskip("matplotlib")
     output = folder / "out"
-    result = run(
+    printed = done_here(
+        run_ner,
         f"--data_dir={folder}",
         f"--output_dir={output}",
         *tiny.flags_from_scratch(folder, VOCABULARY, CONFIG),
         *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict"],
         *["--train_batch_size=4", "--num_train_epochs=15", "--learning_rate=0.01"],
     )
-    assert result.returncode == 0, result.stderr
-    assert "train.conll: the tags are IOB1 and were converted to BIO." in result.stderr
+    assert "train.conll: the tags are IOB1 and were converted to BIO." in printed.err
     files = ["checkpoints", "eval_report", "eval_results.txt", "facts.json", "history.jsonl"]
     files += ["learning_curves.png", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
@@ -97,21 +92,3 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, flags, message,
     assert last_line.startswith("error: ")
     assert message in last_line
     assert not (folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("Ada B-PER\nwrote\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
-        ("Ada B-PER\n\nGrace L-PER\nIBM E-ORG\n", "the tags are of several schemes: their first letters are B, E, L"),
-        ("Ada B-PER\nwrote PER\n", "some tags mark entities (B-PER, ...) and others do not: PER"),
-        ("Ada O\nwrote O\n", "a tagger needs words with two different tags or more. Received: O"),
-        ("\n\n", "has no words"),
-    ],
-)
-def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, content, message, refused_here):
-    (tmp_path / "train.conll").write_text(content)
-    printed = refused_here(run_ner, f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}")
-    assert f"error: {tmp_path}/train.conll" in printed.err
-    assert message in printed.err
-    assert not (tmp_path / "out").exists()

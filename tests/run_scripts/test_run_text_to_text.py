@@ -3,7 +3,6 @@
 import os
 import re
 
-import loaded_commands
 import pytest
 import tiny
 from places import DOCS
@@ -12,15 +11,10 @@ from slow_parameters import slow_except
 from keras_bert import MaskedLM, TextToText
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.text_to_text import scores, task
-from run_scripts import run_text_to_text
+from run_scripts import ask_saved_model, run_text_to_text
 
-MODULE = "run_scripts.run_text_to_text"
 VOCABULARY = tiny.vocabulary("a dog runs ein hund rennt")
 LINES = ["en\tde", *["a dog runs\tein hund rennt", "a dog\tein hund"] * 4]
-
-
-def run(*flags):
-    return loaded_commands.run(MODULE, *flags)
 
 
 @pytest.fixture
@@ -51,7 +45,7 @@ def test_a_file_is_trained_on_evaluated_and_predicted(shared, flags, tmp_path, d
 
 
 @pytest.mark.parametrize("num_programs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsys, eagerly):
+def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsys, eagerly, done_here):
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "text_to_text.md").read_text("utf-8"), re.S)
     assert [len(program.splitlines()) for program in programs] == [9, 1]
     monkeypatch.chdir(tmp_path)
@@ -69,16 +63,14 @@ def test_the_programs_of_the_page_run(num_programs, tmp_path, monkeypatch, capsy
     if num_programs == 2:
         wanted = names["model"].predict(["a dog runs"], num_beams=4, max_new_tokens=40)[0]
         assert TextToText.from_pretrained("my_translator").predict(["a dog runs"], max_new_tokens=40) == [wanted]
-        asked = loaded_commands.run(
-            "run_scripts.ask_saved_model", "--saved_model=exports/translator", "--text=a dog runs"
-        )
-        assert asked.stdout.split("\n")[:2] == ["a dog runs", f"  {wanted.text}  {wanted.score:.4f}"]
+        asked = done_here(ask_saved_model, "--saved_model=exports/translator", "--text=a dog runs")
+        assert asked.out.split("\n")[:2] == ["a dog runs", f"  {wanted.text}  {wanted.score:.4f}"]
 
 
-def test_beams_below_1_are_refused_before_the_training(flags, tmp_path):
-    result = run(*flags, "--do_train", "--num_beams=0")
-    assert result.returncode != 0
-    assert "num_beams must be a whole number of at least 1. Received: 0" in result.stderr
+def test_beams_below_1_are_refused_before_the_training(flags, tmp_path, run_here):
+    code, printed = run_here(run_text_to_text, *flags, "--do_train", "--num_beams=0")
+    assert code == 2
+    assert "num_beams must be a whole number of at least 1. Received: 0" in printed.err
     assert not (tmp_path / "out").exists()
 
 

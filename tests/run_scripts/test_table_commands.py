@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from places import PROJECT
+from small_corpora import contents
 
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.program.errors import InputError
@@ -56,10 +57,6 @@ def table(tmp_path, monkeypatch):
 
 def read(folder):
     return pa.concat_tables(pa.ipc.open_file(path).read_all() for path in sorted(folder.glob("part-*.arrow")))
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_table_becomes_parts_with_ids_columns_and_vectors(table, tmp_path, done_here):

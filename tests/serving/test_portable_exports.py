@@ -1,5 +1,7 @@
 """What loaded exports can and cannot do. The answers of every task in every format are in `test_scenarios.py`."""
 
+import shutil
+
 import pytest
 from places import TESTS
 from tiny_models import assert_same_answers, make_model
@@ -34,8 +36,8 @@ def test_no_text_has_no_answer_and_a_generator_is_a_list(name, tmp_path):
     assert not is_pair or loaded.rank("the fox", []) == []
 
 
-def test_what_a_saved_model_does_not_hold_is_refused(tmp_path):
-    make_model("classifier").export_for_serving(tmp_path)
+def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, served):
+    shutil.copytree(served[1]["single"], tmp_path / "1")
     with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):
         load(tmp_path).predict((["a"], ["b"]))
     with pytest.raises(InputError, match="num_threads is for LiteRT and ONNX"):

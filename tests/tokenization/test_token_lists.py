@@ -56,13 +56,6 @@ def test_empty_texts_and_batches_are_those_of_the_graph(forms, texts):
         assert_equal(found, expected)
 
 
-def test_the_graph_works_in_tf_data(forms):
-    """In a SavedModel too: test_scenarios.py exports every kind."""
-    python, graph = forms
-    (batch,) = tf.data.Dataset.from_tensor_slices(TEXTS).batch(len(TEXTS)).map(graph.tokenize)
-    assert_equal(python.tokenize(TEXTS), batch)
-
-
 @pytest.mark.parametrize("name", ["byte pairs", "sentence pieces"])
 @pytest.mark.parametrize("text", ["a\ud800", 5, None, ["a"]])
 def test_what_is_no_text_is_refused(name, text):

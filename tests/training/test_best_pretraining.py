@@ -60,7 +60,9 @@ def test_other_records_to_evaluate_on_are_another_run(whole, records):
         pretrain(whole, records[0], **RUN, keep_best=others, eval_steps=3)
 
 
-def test_evaluating_without_keeping_the_best_changes_nothing_and_tensorboard_gets_the_scores(records, tmp_path):
+def test_evaluating_without_keeping_the_best_changes_nothing_and_tensorboard_gets_the_scores(
+    eagerly, records, tmp_path
+):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     path = tmp_path / "run"
     evaluation = PretrainingEvaluation(records[1], eval_batch_size=24)

@@ -48,7 +48,7 @@ def test_the_rate_rises_over_a_hundredth_of_the_new_updates_and_falls_to_the_new
 
 
 def test_an_extended_run_keeps_the_moments_and_ends_with_the_same_weights_when_killed(
-    records, finished, tmp_path, monkeypatch, capsys
+    eagerly, records, finished, tmp_path, monkeypatch, capsys
 ):
     whole, killed = (shutil.copytree(finished, tmp_path / name) for name in ("whole", "killed"))
     seen = {}

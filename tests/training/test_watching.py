@@ -77,7 +77,9 @@ def test_the_measured_peak_is_measured_once():
     assert measured_peak("float32") == measured_peak("float32") > 1e8
 
 
-def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent(tmp_path, batch, monkeypatch, caplog):
+def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent(
+    eagerly, tmp_path, batch, monkeypatch, caplog
+):
     monkeypatch.setattr(callbacks, "measured_peak", lambda dtype: 1000.0)
     caplog.set_level(logging.INFO)
     lines = fit(tmp_path / "run", tf.data.Dataset.from_tensors(batch).repeat())
@@ -176,7 +178,7 @@ def test_a_slow_input_is_not_stuck(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_stuck_input_is_reported_and_training_goes_on_waiting(batch, tmp_path, capsys):
+def test_a_stuck_input_is_reported_and_training_goes_on_waiting(eagerly, batch, tmp_path, capsys):
     options = {"stuck_input_seconds": 0.4, "source": "the records of this test"}
     assert len(fit(tmp_path / "run", slow(batch, 1.5, only=5), **options)) == 8
     err = capsys.readouterr().err
@@ -247,7 +249,7 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     with np.load(kept) as arrays:
         batch = dict(arrays)
     model = BertPretrainer(STILL)
-    model.compile(optimizer=None)
+    model.compile(optimizer=None, run_eagerly=True)
     assert not np.isfinite(model.test_on_batch(batch, return_dict=True)["loss"])
     batch["masked_lm_weights"] = np.where(batch["masked_lm_weights"] > 1e38, 0, batch["masked_lm_weights"])
     model.reset_metrics()
