@@ -6,7 +6,6 @@ unpadded_encoder.py    wraps an encoder: computes without padding
 decoder.py             the decoder of models that write texts: causal blocks with cross attention and a cache
 shown_arguments.py     what methods show that pass arguments on, and the check of unknown options
 base.py                the base class of all models: config, loading, saving
-new_parts.py           the parts that a checkpoint lacked, and the warning that they are not trained
 task_model.py          the base class of models with heads: loss as a sum of terms; FeatureModel, for features only
 fit_callbacks.py       what Keras' callbacks and bars need to know of a model
 losses.py              loss terms: a sum and a weight each; metrics that are ratios of such sums; example weights

@@ -26,70 +26,10 @@ from keras_bert.accelerate.updates import dense_gradient
 from keras_bert.program.errors import InputError
 
 
-class DistributedModel:
-    """The methods of a `TaskModel` that differ from Keras' on TensorFlow. Keras' own step is used if it is right."""
-
-    def _shared_by_workers(self, x):
-        """Returns a data set of which every worker takes its share of each batch, in order.
-
-        Otherwise TensorFlow may divide the files among the workers instead.
-        """
-        if not isinstance(x, tf.data.Dataset) or self.distribute_strategy.num_replicas_in_sync == 1:
-            return x
-        options = tf.data.Options()
-        if x.options().experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.AUTO:
-            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-        return x.with_options(options)
-
-    def make_train_function(self, force: bool = False) -> Any:
-        forget_stale_steps(self)
-        if self.train_function is not None and not force:
-            return self.train_function
-        _prepare_optimizer(self)
-        if not _needs_own_step(self):
-            return super().make_train_function(force)
-        if self.between_batches is not None and self.gradient_accumulation_steps > 1:
-            raise InputError(
-                "gradient_accumulation_steps does not work with a memory between batches (mem_len). Leave out one of "
-                "the two, or use smaller batches."
-            )
-        self._part_function = functools.partial(_part_gradients, self)
-        if self.jit_compile is True and not self.run_eagerly:
-            self._part_function = tf.function(self._part_function, jit_compile=True, autograph=False)
-        self.train_function = _step_function(self, _device_steps(self)[0])
-        return self.train_function
-
-    def make_test_function(self, force: bool = False) -> Any:
-        if self.distribute_strategy.num_replicas_in_sync == 1:
-            return super().make_test_function(force)
-        self.warn_if_untrained()
-        forget_stale_steps(self)
-        if self.test_function is None or force:
-            self.test_function = _step_function(self, _device_steps(self)[1])
-        return self.test_function
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Creates the variables of the metrics that were given to `compile`; the model's weights exist already.
-
-        Keras' own version fails with several workers, because it averages a batch over them.
-        """
-        metrics = self._compile_metrics
-        if self._distribute_strategy is None or metrics is None or metrics.built:
-            return
-        if iterator is not None:
-            for _, _, batches in iterator:
-                data_batch = next(batches)
-                break
-        local = keras.tree.map_structure(
-            lambda values: self.distribute_strategy.experimental_local_results(values)[0], data_batch
-        )
-        with self.distribute_strategy.scope():
-            self._symbolic_build(data_batch=local)
-
-
 def _needs_own_step(model) -> bool:
-    is_divided = model.distribute_strategy.num_replicas_in_sync > 1 or model.gradient_accumulation_steps > 1
-    if is_divided or model.between_batches is not None:
+    if model.distribute_strategy.num_replicas_in_sync > 1 or model.gradient_accumulation_steps > 1:
+        return True
+    if model.between_batches is not None:
         return True
     # The gradient of an embedding has one slice for every lookup. For a row that is looked up twice, Keras'
     # optimisers clip the two slices separately instead of their sum, which gives a wrong gradient.
@@ -120,6 +60,49 @@ def _prepare_optimizer(model) -> None:
     # Our own step has summed the gradients over all devices, and Keras' step runs on one device only. The optimiser
     # must not sum them again: XLA cannot compile a MirroredStrategy's sum of slices, not even that of one GPU.
     inner.sums_devices, inner._all_reduce_sum_gradients = False, list
+
+
+def shared_by_workers(model, x):
+    """Returns a data set of which every worker takes its share of each batch, in order.
+
+    Otherwise TensorFlow may divide the files among the workers instead.
+    """
+    if not isinstance(x, tf.data.Dataset) or model.distribute_strategy.num_replicas_in_sync == 1:
+        return x
+    options = tf.data.Options()
+    if x.options().experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.AUTO:
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return x.with_options(options)
+
+
+def train_function(model, make_function: Callable, force: bool) -> Any:
+    """Returns the train function of a `TaskModel`; Keras' own, by `make_function(force)`, if it computes the same."""
+    if model.train_function is not None and not force:
+        return model.train_function
+    _prepare_optimizer(model)
+    if not _needs_own_step(model):
+        return make_function(force)
+    if model.between_batches is not None and model.gradient_accumulation_steps > 1:
+        raise InputError(
+            "gradient_accumulation_steps does not work with a memory between batches (mem_len). Leave out one of the "
+            "two, or use smaller batches."
+        )
+    model._part_function = functools.partial(_part_gradients, model)
+    if model.jit_compile is True and not model.run_eagerly:
+        model._part_function = tf.function(model._part_function, jit_compile=True, autograph=False)
+    model.train_function = _step_function(model, _device_steps(model)[0])
+    return model.train_function
+
+
+def test_function(model, make_function: Callable, force: bool) -> Any:
+    """Returns the test function of a `TaskModel`; Keras' own, by `make_function(force)`, on one device."""
+    if model.distribute_strategy.num_replicas_in_sync == 1:
+        return make_function(force)
+    model.warn_if_untrained()
+    forget_stale_steps(model)
+    if model.test_function is None or force:
+        model.test_function = _step_function(model, _device_steps(model)[1])
+    return model.test_function
 
 
 def _device_steps(model) -> tuple[Callable, Callable]:
@@ -170,6 +153,25 @@ def _step_on_own_batch(model, step, batch):
             "Use fit and evaluate."
         )
     return step(batch)
+
+
+def build_metrics(model, iterator=None, data_batch=None) -> None:
+    """Creates the variables of the metrics that were given to `compile`; the model's weights exist already.
+
+    Keras' own version fails with several workers, because it averages a batch over them.
+    """
+    metrics = model._compile_metrics
+    if model._distribute_strategy is None or metrics is None or metrics.built:
+        return
+    if iterator is not None:
+        for _, _, batches in iterator:
+            data_batch = next(batches)
+            break
+    local = keras.tree.map_structure(
+        lambda values: model.distribute_strategy.experimental_local_results(values)[0], data_batch
+    )
+    with model.distribute_strategy.scope():
+        model._symbolic_build(data_batch=local)
 
 
 # The following functions run on each device, on its share of the batch.
@@ -279,9 +281,12 @@ def _inner(optimizer):
 
 
 class BatchParts:
-    """A batch, a nested structure of tensors, cut along its first axis into `count` parts.
+    """A batch cut along its first axis.
 
-    If `count` does not divide the axis, the last parts are smaller or empty.
+    Args:
+        batch: nested structure of tensors with the same first axis. If `count` does not divide the axis, the last parts
+            are smaller or empty.
+        count: number of parts.
     """
 
     def __init__(self, batch, count: int):

@@ -7,6 +7,7 @@ while `fit` holds them.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,69 +20,29 @@ from keras_bert.accelerate.jax_devices import divided_among_devices
 _STATE = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
 
 
-class JaxModel:
-    """The methods of a `TaskModel` that differ from Keras' on JAX."""
+def train_step(model, keras_step: Callable, state: tuple, data: Any) -> tuple[dict, tuple]:
+    """Returns the metrics and the state after a batch, as `keras_step(state, data)`, the step of Keras."""
+    data = divided_among_devices(data)
+    num_parts = _num_parts(model, data)
+    if num_parts == 1:
+        return keras_step(state, data)
+    trainable, non_trainable, optimizer_values, metrics = state
+    weights = _loss_weights(model, trainable, non_trainable, data)
+    # Every part has rows of all devices.
+    parts = jax.tree.map(lambda values: _in_parts(values, num_parts), data)
 
-    def _shared_by_workers(self, x):
-        return x
+    def add_part(sums, part):
+        gradients, *state_of_part = sums
+        gradient = jax.grad(functools.partial(_part_loss, model), has_aux=True)
+        more, state_of_part = gradient(trainable, *state_of_part, optimizer_values, part, weights, num_parts)
+        return ([total + one for total, one in zip(gradients, more, strict=True)], *state_of_part), None
 
-    def train_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
-        data = divided_among_devices(data)
-        num_parts = _num_parts(self, data)
-        if num_parts == 1:
-            return super().train_step(state, data)
-        trainable, non_trainable, optimizer_values, metrics = state
-        weights = _loss_weights(self, trainable, non_trainable, data)
-        # Every part has rows of all devices.
-        parts = jax.tree.map(lambda values: _in_parts(values, num_parts), data)
-
-        def add_part(sums, part):
-            gradients, *state_of_part = sums
-            gradient = jax.grad(functools.partial(_part_loss, self), has_aux=True)
-            more, state_of_part = gradient(trainable, *state_of_part, optimizer_values, part, weights, num_parts)
-            return ([total + one for total, one in zip(gradients, more, strict=True)], *state_of_part), None
-
-        zeros = [jnp.zeros(values.shape, jnp.promote_types(values.dtype, "float32")) for values in trainable]
-        (gradients, non_trainable, metrics), _ = jax.lax.scan(add_part, (zeros, non_trainable, metrics), parts)
-        trainable, optimizer_values = self.optimizer.stateless_apply(optimizer_values, gradients, trainable)
-        with keras.StatelessScope(state_mapping=zip(self.metrics_variables, metrics, strict=True)):
-            logs = self.get_metrics_result()
-        return logs, (trainable, non_trainable, optimizer_values, metrics)
-
-    def test_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
-        return super().test_step(state, divided_among_devices(data))
-
-    def predict_step(self, state: tuple, data: Any) -> tuple[Any, list]:
-        return super().predict_step(state, divided_among_devices(data))
-
-    def _get_jax_state(self, purge_model_variables: bool = False, **names: bool) -> tuple:
-        """Returns the values for the next step, and notes them.
-
-        Keras takes them from the variables, and knows them only in a local variable of `fit` until the step is done. So
-        they would be lost if the batch of the step cannot be read.
-        """
-        state = super()._get_jax_state(purge_model_variables=purge_model_variables, **names)
-        if purge_model_variables:
-            self._jax_state = dict(zip([name for name in _STATE if names.get(name)], state, strict=True))
-        return state
-
-    def jax_state_sync(self) -> None:
-        held = getattr(self, "_jax_state", None) or {}
-        # A step that failed while it ran has deleted its inputs. Keras' error about them would hide why it failed.
-        if not any(array.is_deleted() for arrays in held.values() for array in arrays):
-            super().jax_state_sync()
-
-    def held_values(self) -> dict[int, Any]:
-        """Returns the arrays of the last finished step by the id of their variable, while `fit` holds them.
-
-        Otherwise the variables have their values, and the result is empty. The next step deletes the arrays.
-        """
-        if not getattr(self, "_jax_state", None) or self._jax_state_synced:
-            return {}
-        variables = {name: getattr(self, name, ()) for name in _STATE}
-        variables["optimizer_variables"] = self.optimizer.variables
-        pairs = [pair for name, values in self._jax_state.items() for pair in zip(variables[name], values, strict=True)]
-        return {id(variable): values for variable, values in pairs}
+    zeros = [jnp.zeros(values.shape, jnp.promote_types(values.dtype, "float32")) for values in trainable]
+    (gradients, non_trainable, metrics), _ = jax.lax.scan(add_part, (zeros, non_trainable, metrics), parts)
+    trainable, optimizer_values = model.optimizer.stateless_apply(optimizer_values, gradients, trainable)
+    with keras.StatelessScope(state_mapping=zip(model.metrics_variables, metrics, strict=True)):
+        logs = model.get_metrics_result()
+    return logs, (trainable, non_trainable, optimizer_values, metrics)
 
 
 def _num_parts(model, data) -> int:
@@ -128,6 +89,37 @@ def _part_loss(model, trainable, non_trainable, metrics, optimizer_values, part,
 def _mapping(model, trainable, non_trainable) -> list[tuple]:
     pairs = [*zip(model.trainable_variables, trainable, strict=True)]
     return pairs + [*zip(model.non_trainable_variables, non_trainable, strict=True)]
+
+
+def state_for_step(model, get_state: Callable, purge_model_variables: bool, **names: bool) -> tuple:
+    """Returns the values for the next step, as `get_state` of Keras, and notes them.
+
+    Keras takes them from the variables, and knows them only in a local variable of `fit` until the step is done. So
+    they would be lost if the batch of the step cannot be read.
+    """
+    state = get_state(purge_model_variables=purge_model_variables, **names)
+    if purge_model_variables:
+        model._jax_state = dict(zip([name for name in _STATE if names.get(name)], state, strict=True))
+    return state
+
+
+def has_lost_state(model) -> bool:
+    """Returns whether a step that failed while it ran has deleted its inputs."""
+    held = getattr(model, "_jax_state", None) or {}
+    return any(array.is_deleted() for arrays in held.values() for array in arrays)
+
+
+def held_values(model) -> dict[int, Any]:
+    """Returns the arrays of the last finished step by the id of their variable, while `fit` holds them.
+
+    Otherwise the variables have their values, and the result is empty. The next step deletes the arrays.
+    """
+    if not getattr(model, "_jax_state", None) or model._jax_state_synced:
+        return {}
+    variables = {name: getattr(model, name, ()) for name in _STATE}
+    variables["optimizer_variables"] = model.optimizer.variables
+    pairs = [pair for name, values in model._jax_state.items() for pair in zip(variables[name], values, strict=True)]
+    return {id(variable): values for variable, values in pairs}
 
 
 def _in_parts(values, num_parts: int):

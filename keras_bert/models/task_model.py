@@ -15,6 +15,7 @@ from typing import Any
 import keras
 
 from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.traced_functions import forget_stale_steps
 from keras_bert.config import BertConfig
 from keras_bert.models.base import BertModel
 from keras_bert.models.fit_callbacks import check_rate_setter, set_directions, verbose_of_thread
@@ -35,16 +36,17 @@ from keras_bert.program.user_inputs import holds_texts, listed_texts
 from keras_bert.records import features
 
 if on_tensorflow():
-    from keras_bert.models.distributed_model import DistributedModel as ModelOnBackend
+    from keras_bert.models import distributed_model
 else:
-    from keras_bert.models.jax_model import JaxModel as ModelOnBackend  # type: ignore
+    from keras_bert.accelerate.jax_devices import divided_among_devices
+    from keras_bert.models import jax_model
 
 
 # `fit` of Keras gives this to `evaluate`.
 OF_KERAS = "_use_cached_eval_dataset"
 
 
-class TaskModel(ModelOnBackend, BertModel):
+class TaskModel(BertModel):
     """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
 
     These three are those of `FeatureModel` and of `tasks.text_model.TextModel`.
@@ -232,6 +234,9 @@ class TaskModel(ModelOnBackend, BertModel):
         """Returns the outputs for features; `options` are those of `keras.Model.predict`."""
         return super().predict(self._shared_by_workers(x), verbose=verbose_of_thread(verbose), **options)
 
+    def _shared_by_workers(self, x):
+        return distributed_model.shared_by_workers(self, x) if on_tensorflow() else x
+
     def before_fit(self, arguments: Mapping[str, Any]) -> None:
         """Prepares the updates of one `fit` on features; `arguments` are those of `keras.Model.fit`.
 
@@ -275,7 +280,39 @@ class TaskModel(ModelOnBackend, BertModel):
 
     def make_train_function(self, force: bool = False) -> Any:
         self.training_begins()  # Keras calls this when `fit` or `train_on_batch` begins
-        return super().make_train_function(force)
+        if not on_tensorflow():
+            return super().make_train_function(force)
+        forget_stale_steps(self)
+        return distributed_model.train_function(self, super().make_train_function, force)
+
+    if on_tensorflow():
+
+        def make_test_function(self, force: bool = False) -> Any:
+            return distributed_model.test_function(self, super().make_test_function, force)
+
+        def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+            distributed_model.build_metrics(self, iterator, data_batch)
+
+    else:
+
+        def train_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
+            return jax_model.train_step(self, super().train_step, state, data)
+
+        def test_step(self, state: tuple, data: Any) -> tuple[dict, tuple]:
+            return super().test_step(state, divided_among_devices(data))
+
+        def predict_step(self, state: tuple, data: Any) -> tuple[Any, list]:
+            return super().predict_step(state, divided_among_devices(data))
+
+        def _get_jax_state(self, purge_model_variables: bool = False, **names: bool) -> tuple:
+            return jax_model.state_for_step(self, super()._get_jax_state, purge_model_variables, **names)
+
+        def jax_state_sync(self) -> None:
+            if not jax_model.has_lost_state(self):  # Keras' error about it would hide why the step failed
+                super().jax_state_sync()
+
+        def held_values(self) -> dict[int, Any]:
+            return jax_model.held_values(self)
 
     def loss_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Returns the terms of the loss, weighted means, named as in `loss_names`; see also `trained_loss_terms`.

@@ -169,8 +169,9 @@ def test_a_damaged_config_is_refused(hugging_face, content):
 
 def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
     (hugging_face / "model.safetensors").rename(hugging_face / "rust_model.ot")
+    folder = hugging_face.rename(tmp_path / "model [rust]")
     with pytest.raises(InputError, match="none of .* and tf_model.h5. .* rust_model.ot cannot be read"):
-        read_checkpoint(hugging_face)
+        read_checkpoint(folder)
     write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
     (tmp_path / "google" / "bert_config.json").unlink()
     with pytest.raises(InputError, match="There is no config file .*bert_config.json"):
